@@ -1,0 +1,1 @@
+"""The record of what was planned and what was committed."""

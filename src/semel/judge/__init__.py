@@ -1,0 +1,1 @@
+"""The stages between source and feeds."""

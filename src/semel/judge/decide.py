@@ -1,0 +1,136 @@
+"""The judge: one shuffle on the event id decides everything that is still open.
+
+Copies of an identity (same id, same fingerprint) are ordered by their place in the source. The first that no rule
+rejects is the candidate; the id's first candidate is accepted, others are conflicts; what comes after a candidate is a
+duplicate of it. Both windows share the shuffle and one sort.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from semel.judge.columns import FEED_COLUMNS, INTERNAL
+from semel.model.identity import DERIVED_ID_NAMESPACE
+from semel.model.verdicts import FEED_OF, ConflictRule, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+REJECT_REASON: Final = "reject_reason"
+FEED: Final = "feed"
+DUPLICATE_SCHEMA: Final = "iglu:com.snowplowanalytics.snowplow/duplicate/jsonschema/1-0-0"
+REASON_CONFLICT: Final = "conflict"
+_REASONS: Final = {
+    Verdict.DUPLICATE: "accepted earlier in this run",
+    Verdict.CONFLICT: "same id as an event accepted earlier, other payload",
+}
+_HASH_BITS: Final = 64
+
+
+def decide(events: DataFrame, conflict: ConflictRule, partition_bits: int) -> DataFrame:
+    """Open events, with `reject_reason`, to the rows of the feeds `events`, `duplicates` and `rejected`, with `feed`."""
+    placed = events.select(
+        "*",
+        F.col(f"{INTERNAL}.place").alias("_place"),
+        F.col(f"{INTERNAL}.high").alias("_high"),
+        F.col(f"{INTERNAL}.known").alias("_known"),
+        _partition(partition_bits).alias("_part"),
+    ).drop(INTERNAL)
+    gathered = placed.repartitionById(1 << partition_bits, F.col("_part"))
+    of_id = Window.partitionBy("_high", "event_id", "_part")
+    of_copies = Window.partitionBy("_high", "event_id", "_part", "fingerprint")
+    candidate = F.when(F.col(REJECT_REASON).isNull(), F.col("_place"))
+    windowed = gathered.withColumn("_first", F.min(candidate).over(of_copies)).withColumns(
+        {"_id_first": F.min("_first").over(of_id), "_id_last": F.max("_first").over(of_id)}
+    )
+    return _as_feeds(windowed.withColumn("_verdict", _verdict(conflict)), conflict)
+
+
+def _partition(bits: int) -> Column:
+    """The leading bits of the id's hash: the rows of a partition are a range of the ledger."""
+    if bits == 0:
+        return F.lit(0)
+    return F.shiftrightunsigned(F.col(f"{INTERNAL}.high"), _HASH_BITS - bits).cast("int")
+
+
+def _verdict(conflict: ConflictRule) -> Column:
+    first, place = F.col("_first"), F.col("_place")
+    others = F.col("_known") | (
+        F.col("_id_first") != F.col("_id_last")
+        if conflict is ConflictRule.RENAME_ALL
+        else first != F.col("_id_first")
+    )
+    rejected = first.isNull() | (place < first)
+    if conflict is ConflictRule.REJECT:
+        return (
+            F.when(rejected | others, Verdict.REJECTED.value)
+            .when(place > first, Verdict.DUPLICATE.value)
+            .otherwise(Verdict.ACCEPTED.value)
+        )
+    return (
+        F.when(rejected, Verdict.REJECTED.value)
+        .when(place > first, Verdict.DUPLICATE.value)
+        .when(others, Verdict.CONFLICT.value)
+        .otherwise(Verdict.ACCEPTED.value)
+    )
+
+
+def _as_feeds(judged: DataFrame, conflict: ConflictRule) -> DataFrame:
+    verdict = F.col("_verdict")
+    renamed = verdict == Verdict.CONFLICT.value
+    reason = F.when(verdict == Verdict.REJECTED.value, F.coalesce(F.col(REJECT_REASON), F.lit(REASON_CONFLICT)))
+    for which, text in _REASONS.items():
+        reason = reason.when(verdict == which.value, text)
+    feed = F.when(verdict == Verdict.DUPLICATE.value, FEED_OF[Verdict.DUPLICATE].value).when(
+        verdict == Verdict.REJECTED.value, FEED_OF[Verdict.REJECTED].value
+    )
+    made = {
+        "event_id": F.when(renamed, derived_id(F.col("event_id"), F.col("fingerprint"))).otherwise(F.col("event_id")),
+        "original_event_id": F.when(renamed, F.col("event_id")),
+        "verdict": verdict,
+        "reason": reason,
+        "raw": F.lit(None).cast("binary"),
+        "contexts": F.when(renamed, duplicate_context(F.col("event_id"))),
+    }
+    columns = [made.get(name, F.col(name)).alias(name) for name, _, _ in FEED_COLUMNS]
+    known = {name for name, _, _ in FEED_COLUMNS} | {REJECT_REASON}
+    others = [
+        F.col(_quoted(name)) for name in judged.columns if name not in known and not _is_working_column(name)
+    ]
+    return judged.select(*columns, *others, feed.otherwise(FEED_OF[Verdict.ACCEPTED].value).alias(FEED))
+
+
+def derived_id(original: Column, fingerprint: Column) -> Column:
+    """UUIDv5 in SQL: the SHA-1 of namespace and name, with version and variant set."""
+    name = F.concat(F.encode(original, "UTF-8"), F.lit(b"\x1f"), F.encode(fingerprint, "UTF-8"))
+    digest = F.sha1(F.concat(F.lit(DERIVED_ID_NAMESPACE.bytes), name))
+    variant = F.translate(F.substring(digest, 17, 1), "0123456789abcdef", "89ab89ab89ab89ab")
+    return F.concat(
+        F.substring(digest, 1, 8), F.lit("-"), F.substring(digest, 9, 4), F.lit("-5"), F.substring(digest, 14, 3),
+        F.lit("-"), variant, F.substring(digest, 18, 3), F.lit("-"), F.substring(digest, 21, 12),
+    )  # fmt: skip
+
+
+def duplicate_context(original: Column) -> Column:
+    return F.to_json(
+        F.array(
+            F.struct(
+                F.lit(DUPLICATE_SCHEMA).alias("schema"),
+                F.struct(original.alias("originalEventId")).alias("data"),
+            )
+        )
+    )
+
+
+_WORKING: Final = frozenset({"_place", "_high", "_known", "_part", "_first", "_id_first", "_id_last", "_verdict"})
+
+
+def _is_working_column(name: str) -> bool:
+    return name in _WORKING
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,153 @@
+"""The user's validators: `reject` rules in SQL, and the `process` function."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from semel.errors import ConfigError, ProcessBroken
+from semel.judge.columns import FEED_COLUMNS, INTERNAL, OPEN_COLUMNS
+from semel.judge.decide import FEED, REJECT_REASON
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+Process = Callable[[DataFrame], DataFrame]
+_RULE_REASON: Final = "_rule_reason"
+_RESERVED: Final = frozenset({name for name, _, _ in FEED_COLUMNS} | {FEED, "run", REJECT_REASON, INTERNAL})
+
+
+def load_process(name: str, folder: str) -> Process:
+    """`module:function`, looked for beside the pipeline file first."""
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, folder)
+    try:
+        function = getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"process: {name!r} cannot be imported ({error}); it is looked for in {folder} and the Python path"
+        ) from None
+    except AttributeError:
+        raise ConfigError(f"process: module {module_name!r} has no function {attribute!r}") from None
+    except Exception as error:
+        raise ConfigError(f"process: importing {module_name!r} failed: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    if not callable(function):
+        raise ConfigError(f"process: {name!r} is not a function")
+    return function  # type: ignore[no-any-return]
+
+
+def check_rules(empty: DataFrame, rules: Mapping[str, str]) -> None:
+    """Refuse a rule that Spark cannot evaluate for each record alone, before anything is planned."""
+    for reason, condition in rules.items():
+        try:
+            kind = empty.select(F.expr(condition).alias("rule")).schema["rule"].dataType.simpleString()
+        except (AnalysisException, ParseException) as error:
+            raise ConfigError(f"reject: {reason}: {condition!r} is not a condition: {_first_line(error)}") from None
+        if kind != "boolean":
+            raise ConfigError(f"reject: {reason}: {condition!r} gives {kind.upper()}, not BOOLEAN")
+        try:
+            alone = empty.filter(F.expr(condition))
+            alone.schema  # noqa: B018
+            deterministic = alone._jdf.queryExecution().analyzed().deterministic()
+        except AnalysisException as error:
+            raise ConfigError(f"reject: {reason}: {condition!r} is not a condition: {_first_line(error)}") from None
+        if not deterministic:
+            raise ConfigError(f"reject: {reason}: {condition!r} gives another answer each time; a rerun must decide the same")
+
+
+def check_process(empty: DataFrame, process: Process, name: str) -> list[StructField]:
+    """Try the function on no rows; the columns that it adds."""
+    given = empty.withColumn(REJECT_REASON, F.lit(None).cast("string"))
+    try:
+        returned = process(given)
+    except Exception as error:
+        raise ConfigError(f"process: {name} failed on an empty DataFrame: {type(error).__name__}: {_first_line(error)}") from error
+    if not isinstance(returned, DataFrame):
+        raise ConfigError(f"process: {name} returned {type(returned).__name__}, not a DataFrame")
+    result = {field.name: field for field in returned.schema}
+    for field in given.schema:
+        if field.name not in result:
+            raise ConfigError(f"process: {name} returned no column {field.name!r}; it has to return every column that it was given")
+        kept = field.name in (*OPEN_COLUMNS, INTERNAL, REJECT_REASON)
+        if kept and result[field.name].dataType != field.dataType:
+            raise ConfigError(f"process: {name} changed the type of {field.name!r} to {result[field.name].dataType.simpleString()}")
+    added = [field for field in returned.schema if field.name not in given.columns]
+    taken = {column.lower() for column in given.columns} | _RESERVED
+    for field in added:
+        if field.name.lower() in taken or field.name.startswith("_"):
+            raise ConfigError(f"process: {name} added the column {field.name!r}, which is reserved; give it another name")
+    return added
+
+
+class Validation:
+    """Applies rules and process to the open events, and afterwards says whether every row came through once."""
+
+    def __init__(self, rules: Mapping[str, str], process: Process | None, name: str | None) -> None:
+        self.rules = rules
+        self.process = process
+        self.name = name
+        self._before: Observation | None = None
+        self._after: Observation | None = None
+        self._given: DataFrame | None = None
+        self._returned: DataFrame | None = None
+
+    def apply(self, events: DataFrame) -> DataFrame:
+        """The events with `reject_reason`: the first rule in the file that holds, else what `process` says."""
+        if self.process is None:
+            return events.withColumn(REJECT_REASON, self._rule_reason())
+        given = events.withColumn(_RULE_REASON, self._rule_reason())
+        given = given.withColumn(INTERNAL, F.col(INTERNAL).withField("rule", F.col(_RULE_REASON))).drop(_RULE_REASON)
+        given = given.withColumn(REJECT_REASON, F.lit(None).cast("string"))
+        self._before, self._after = Observation(), Observation()
+        self._given = given
+        self._returned = self.process(given.observe(self._before, *_tally()))
+        returned = self._returned.observe(self._after, *_tally())
+        rule = F.col(f"{INTERNAL}.rule")
+        return returned.withColumn(REJECT_REASON, F.coalesce(rule, F.col(REJECT_REASON)))
+
+    def confirm(self) -> None:
+        """After the job: raise ProcessBroken if the function lost, doubled or altered rows."""
+        if self._before is None or self._after is None or self._before.get == self._after.get:
+            return
+        assert self._given is not None
+        assert self._returned is not None
+        given, returned = self._given.select("position"), self._returned.select("position")
+        missing = given.join(returned, "position", "left_anti").orderBy("position").head()
+        if missing is not None:
+            raise ProcessBroken(f"process {self.name} lost the record at {missing[0]}; it has to return every row that it was given")
+        doubled = returned.groupBy("position").count().filter("count > 1").orderBy("position").head()
+        if doubled is not None:
+            raise ProcessBroken(f"process {self.name} returned the record at {doubled[0]} {doubled[1]} times; it has to return it once")
+        raise ProcessBroken(
+            f"process {self.name} changed a position, id, fingerprint, time or payload, or gives another answer each time; "
+            "it may change the schema's columns, add columns and set reject_reason"
+        )
+
+    def _rule_reason(self) -> Any:
+        if not self.rules:
+            return F.lit(None).cast("string")
+        reason: Any = F
+        for text, condition in self.rules.items():
+            reason = reason.when(F.expr(condition), F.lit(text))
+        return reason
+
+
+def _tally() -> list[Any]:
+    """Equal before and after only if the same identities came through, each as often."""
+    identity = F.xxhash64(*OPEN_COLUMNS, F.col(f"{INTERNAL}.place"), F.col(f"{INTERNAL}.high"))
+    return [F.count(F.lit(1)).alias("rows"), F.sum(identity).alias("sum"), F.bit_xor(identity).alias("xor")]
+
+
+def _first_line(error: BaseException) -> str:
+    message = str(error)
+    if isinstance(error, PySparkException):
+        message = error.getMessage() or message
+    return " ".join(message.strip().splitlines()[0].split()) if message.strip() else type(error).__name__

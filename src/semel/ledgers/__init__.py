@@ -1,0 +1,1 @@
+"""What has been accepted, remembered for the horizon."""

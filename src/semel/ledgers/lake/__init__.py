@@ -1,0 +1,1 @@
+"""The default ledger: immutable sorted files beside the books, no server."""

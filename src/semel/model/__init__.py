@@ -1,0 +1,1 @@
+"""The pure core: records, their columns, times, ids and verdicts."""

@@ -1,0 +1,1 @@
+"""A pipeline: its file, its plan, its runs."""

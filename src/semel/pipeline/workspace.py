@@ -1,0 +1,95 @@
+"""The places of one pipeline: books, ledger, feeds; and seeing the last commit through."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from semel.books.books import Books, Identity
+from semel.books.records import Commit, State, Status
+from semel.books.storage import LocalStorage
+from semel.errors import SettingPinned
+from semel.ledgers.base import Ledger, NoLedger
+from semel.ledgers.lake.ledger import LakeLedger
+from semel.model.crashpoints import CrashPoint, reached
+from semel.model.times import from_iso, moment_of
+from semel.model.units import format_duration
+from semel.pipeline.config import PipelineConfig
+from semel.pipeline.urls import FeedUrl, StoreUrl, parse_feed
+from semel.sinks.parquet import ParquetSink
+
+log = logging.getLogger("semel")
+
+
+class Workspace:
+    def __init__(self, config: PipelineConfig) -> None:
+        self.config = config
+        self.books = Books(LocalStorage(config.books.local(config.base)))
+        self.ledger = open_ledger(config.ledger, config.base)
+        self.sinks = [self._sink(feed) for feed in config.feeds]
+
+    def identity(self) -> Identity | None:
+        """Whose books these are, if there are any; refuses settings that may not change."""
+        identity = self.books.identity()
+        if identity is not None:
+            self.books.check(identity, self.config.name, self.config.pinned())
+        return identity
+
+    def open(self, moment: str) -> Identity:
+        """Take up or make the books, and bind ledger and feeds to them."""
+        identity = self.books.open(self.config.name, self.config.pinned(), moment)
+        for sink in self.sinks:
+            sink.claim(identity.books, identity.pipeline)
+        self.ledger.claim(identity.books, identity.pipeline)
+        return identity
+
+    def roll_forward(self, state: State, last: Commit | None) -> None:
+        """Publish and apply the last commit, if that did not happen yet; everything before it has been seen through.
+
+        Nothing is removed that is not known to be uncommitted: the attempts at a run only once its commit is there,
+        and the winner's only once everything is published.
+        """
+        if last is None:
+            return
+        if last.status is Status.COMMITTED:
+            self.publish(last)
+            reached(CrashPoint.AFTER_PUBLISH)
+            self.ledger.apply(last)
+        self.books.checkpoint(state)
+        self.ledger.clean(last.run, last.attempt if last.status is Status.COMMITTED else None)
+        for sink in self.sinks:
+            sink.clean(lambda number: number <= state.number)
+
+    def publish(self, commit: Commit) -> None:
+        sinks = [self._sink(parse_feed(text)) for text in commit.sinks]
+        attempt = sinks[0].attempt_folder(commit.run, commit.attempt)
+        for sink in sinks:
+            sink.publish(commit, attempt)
+
+    def check_horizon(self, state: State, mark: int | None, reference: int | None) -> None:
+        """A longer horizon needs what the ledger has forgotten."""
+        horizon = self.config.horizon
+        before = state.horizon_seconds
+        if before is None or state.mark is None or reference is None or horizon.total_seconds() <= before:
+            return
+        wanted = reference - int(horizon.total_seconds() * 1_000_000)
+        if wanted < from_iso(state.mark):
+            allowed = moment_of(reference) - moment_of(from_iso(state.mark))
+            raise SettingPinned(
+                f"horizon is {format_duration(horizon)}, but what lies before {state.mark} has been forgotten; set it to "
+                f"at most {int(allowed.total_seconds())}s for now: it can grow as time goes on"
+            )
+
+    def _sink(self, feed: FeedUrl) -> ParquetSink:
+        return ParquetSink(feed.location.local(self.config.base))
+
+
+def open_ledger(url: StoreUrl, base: Path) -> Ledger:
+    if url.kind == "none" or url.location is None:
+        return NoLedger()
+    return LakeLedger(url.location.local(base))
+
+
+def feed_texts(feeds: Sequence[FeedUrl]) -> list[str]:
+    return [feed.redacted for feed in feeds]

@@ -1,0 +1,1 @@
+"""How feeds become visible."""

@@ -1,0 +1,94 @@
+"""Feeds as folders of Parquet files: `<root>/<feed>/run=<run id>/part-*.parquet`.
+
+Guarantee: a run appears in a feed at once, by the rename of a folder, and only files that its commit names are in it;
+any Parquet reader pointed at `<root>/<feed>` sees committed runs only. It needs a file system with atomic rename.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from semel.books.books import run_number
+from semel.books.claims import claim_folder
+from semel.books.records import Commit, FeedFile
+from semel.books.storage import make_folder, sync_folder
+from semel.errors import BooksDamaged, RunFailed
+from semel.model.crashpoints import CrashPoint, reached
+
+ATTEMPTS: Final = "_attempts"
+
+
+class ParquetSink:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def claim(self, books: str, pipeline: str) -> None:
+        claim_folder(self.root, books, pipeline, key="feeds")
+
+    def attempt_folder(self, run: str, attempt: str) -> Path:
+        return self.root / ATTEMPTS / run / attempt
+
+    def run_folder(self, feed: str, run: str) -> Path:
+        return self.root / feed / f"run={run}"
+
+    def publish(self, commit: Commit, attempt: Path) -> None:
+        """Make the commit's files visible; what is visible already is left as it is. Anybody may do it, any number of times."""
+        for feed, files in commit.feeds.items():
+            if files and not self.run_folder(feed, commit.run).is_dir():
+                self._publish_feed(commit, feed, files, attempt)
+            reached(CrashPoint.PUBLISH_FIRST_FEED)
+
+    def clean(self, is_done: Callable[[int], bool]) -> None:
+        """Remove the attempts at runs that are committed and published; `is_done` says which numbers are."""
+        attempts = self.root / ATTEMPTS
+        for run in attempts.iterdir() if attempts.is_dir() else ():
+            number = run_number(run.name)
+            if number is not None and is_done(number):
+                shutil.rmtree(run, ignore_errors=True)
+                reached(CrashPoint.CLEANING)
+
+    def _publish_feed(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
+        target = self.run_folder(feed, commit.run)
+        gathered = self.root / ATTEMPTS / commit.run / f"publish-{feed}-{secrets.token_hex(4)}"
+        try:
+            make_folder(gathered)
+            for file in files:
+                _link(attempt / file.source, gathered / file.name, file.size)
+            sync_folder(gathered)
+        except FileNotFoundError as error:
+            shutil.rmtree(gathered, ignore_errors=True)
+            if target.is_dir() or not attempt.is_dir():
+                return  # attempts are removed only after everything is published
+            raise BooksDamaged(
+                f"{error.filename}, which commit {commit.number} names, is gone before it was published; restore it, or "
+                "restore the whole pipeline's folder from a backup"
+            ) from None
+        reached(CrashPoint.PUBLISH_GATHERED)
+        make_folder(target.parent)
+        try:
+            gathered.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise RunFailed(f"{target} cannot be published: {error.strerror}; mend that and run again") from None
+            shutil.rmtree(gathered, ignore_errors=True)
+        sync_folder(target.parent)
+
+
+def _link(source: Path, target: Path, size: int) -> None:
+    found = source.stat().st_size
+    if found != size:
+        raise BooksDamaged(f"{source} has {found} bytes instead of the {size} that its commit names; restore it from a backup")
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise
+        shutil.copyfile(source, target)
+        with target.open("rb") as copied:
+            os.fsync(copied.fileno())

@@ -1,0 +1,142 @@
+"""Which files are there: a file, a folder, a glob, or a list of them.
+
+Files still being written are left alone: hidden ones, `.tmp`, and names that begin with `_`, in folders and globs. A path is
+kept as it was given, relative to the pipeline file, so that the whole folder can be moved.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from semel.books.records import InputFile
+from semel.errors import ConfigError, InputChanged, RunFailed
+from semel.sources.files.checksum import crc32_of
+
+_GLOB: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Found:
+    new: list[InputFile]
+    touched: list[InputFile]
+    """Booked files whose time changed and whose content did not."""
+
+
+def find_files(paths: Iterable[str], base: Path, booked: Mapping[str, tuple[int, int, int]]) -> Found:
+    """What no committed run has booked, in the order of the names; booked files are checked for changes."""
+    new, touched = [], []
+    seen: set[str] = set()
+    for path in paths:
+        for file in _expand(path, base, booked):
+            if file.path in seen:
+                continue
+            seen.add(file.path)
+            known = booked.get(file.path)
+            if known is None:
+                new.append(file)
+            elif known[:2] != (file.size, file.modified):
+                _compare(file, known, base)
+                touched.append(file)
+    new.sort(key=lambda file: file.path.encode())
+    return Found(new, touched)
+
+
+def locate(path: str, base: Path) -> Path:
+    """Where a path of the books lies."""
+    return base / path
+
+
+def stat_file(path: str, base: Path) -> InputFile | None:
+    """The file as it is now, or None if it is gone."""
+    try:
+        status = locate(path, base).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return InputFile(path=path, size=status.st_size, modified=status.st_mtime_ns)
+
+
+def _compare(file: InputFile, known: tuple[int, int, int], base: Path) -> None:
+    size, _, crc32 = known
+    if file.size != size:
+        raise InputChanged(
+            f"{file.path} had {size} bytes when it was booked and has {file.size} now; a file is read once: "
+            "put it back as it was, and bring new records under another name"
+        )
+    if crc32_of(locate(file.path, base)) != crc32:
+        raise InputChanged(
+            f"{file.path} was changed after it was booked; a file is read once: put it back as it was, and bring "
+            "new records under another name"
+        )
+
+
+def _expand(path: str, base: Path, booked: Mapping[str, tuple[int, int, int]]) -> Iterator[InputFile]:
+    given = path.removeprefix("file://").removeprefix("file:")
+    name = os.path.normpath(given)
+    full = locate(name, base)
+    if full.is_dir():
+        yield from _walk(name, base)
+    elif full.exists():
+        yield _file(name, full.stat())
+    elif _GLOB & set(given):
+        yield from _matches(given, base)
+    elif not any(known == name or known.startswith(f"{name}/") for known in booked):
+        raise ConfigError(f"source.path: {given!r} does not exist; it is looked for at {full}")
+
+
+def _matches(pattern: str, base: Path) -> Iterator[InputFile]:
+    for match in sorted(glob.glob(pattern, root_dir=base, recursive=True)):
+        name = os.path.normpath(match)
+        if any(_unfinished(part) for part in name.split("/") if part not in ("", "..")):
+            continue
+        full = locate(name, base)
+        if full.is_dir():
+            yield from _walk(name, base)
+        elif full.is_file():
+            yield _file(name, full.stat())
+
+
+def _walk(folder: str, base: Path) -> Iterator[InputFile]:
+    """Every finished file below a folder; links are followed, each real folder once."""
+    entered: set[tuple[int, int]] = set()
+    pending = [folder]
+    while pending:
+        current = pending.pop()
+        try:
+            status = locate(current, base).stat()
+            entries = list(os.scandir(locate(current, base)))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RunFailed(f"the folder {current!r} cannot be listed: {error.strerror}") from None
+        if (status.st_dev, status.st_ino) in entered:
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            if _unfinished(entry.name):
+                continue
+            name = entry.name if current == "." else f"{current}/{entry.name}"
+            try:
+                if entry.is_dir():
+                    pending.append(name)
+                elif stat.S_ISREG((found := entry.stat()).st_mode):
+                    yield _file(name, found)
+            except FileNotFoundError:
+                continue
+
+
+def _unfinished(name: str) -> bool:
+    return name.startswith((".", "_")) or name.endswith(".tmp")
+
+
+def _file(name: str, status: os.stat_result) -> InputFile:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise RunFailed(f"the file name {name!r} is not UTF-8; rename the file") from None
+    return InputFile(path=name, size=status.st_size, modified=status.st_mtime_ns)

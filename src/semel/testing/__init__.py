@@ -1,0 +1,1 @@
+"""Tools for trying a pipeline out: events whose verdicts are known beforehand."""
