@@ -462,8 +462,9 @@ def test_arrow_values_that_python_cannot_hold() -> None:
 
 
 COLUMNS = parse_schema(
-    "bo BOOLEAN, ti TINYINT, bi BIGINT, fl FLOAT, do DOUBLE, de DECIMAL(6,3), s STRING, vc VARCHAR(3), bn BINARY,"
-    "da DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, ar ARRAY<INT>, ma MAP<STRING, DOUBLE>, sc STRUCT<x: INT, y: STRING>"
+    "bo BOOLEAN, ti TINYINT, bi BIGINT, fl FLOAT, do DOUBLE, de DECIMAL(6,3), s STRING, vc VARCHAR(3),"
+    "bn BINARY, da DATE, ts TIMESTAMP, tn TIMESTAMP_NTZ, ar ARRAY<INT>, ma MAP<STRING, DOUBLE>,"
+    "sc STRUCT<x: INT, y: STRING>"
 ).columns
 NUMBERS = st.one_of(
     st.booleans(),

@@ -72,7 +72,13 @@ def test_a_wrong_duration_is_refused_with_the_units(text: str, complaint: str) -
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("64", "has no unit"), ("-1B", "is negative"), ("64M", "unknown unit 'M'"), ("64mib", "unknown unit"), ("1e3B", "")],
+    [
+        ("64", "has no unit"),
+        ("-1B", "is negative"),
+        ("64M", "unknown unit 'M'"),
+        ("64mib", "unknown unit"),
+        ("1e3B", "cannot be read"),
+    ],
 )
 def test_a_wrong_size_is_refused_with_the_units(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint) as caught:

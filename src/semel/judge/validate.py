@@ -102,8 +102,8 @@ class Validation:
     def apply(self, events: DataFrame) -> DataFrame:
         """The events with `reject_reason`: the first rule in the file that holds, else what `process` says."""
         if self.process is None:
-            return events.withColumn(REJECT_REASON, self._rule_reason())
-        given = events.withColumn(_RULE_REASON, self._rule_reason())
+            return events.withColumn(REJECT_REASON, self.rule_reason())
+        given = events.withColumn(_RULE_REASON, self.rule_reason())
         given = given.withColumn(INTERNAL, F.col(INTERNAL).withField("rule", F.col(_RULE_REASON))).drop(_RULE_REASON)
         given = given.withColumn(REJECT_REASON, F.lit(None).cast("string"))
         self._before, self._after = Observation(), Observation()
@@ -131,7 +131,7 @@ class Validation:
             "it may change the schema's columns, add columns and set reject_reason"
         )
 
-    def _rule_reason(self) -> Any:
+    def rule_reason(self) -> Any:
         if not self.rules:
             return F.lit(None).cast("string")
         reason: Any = F

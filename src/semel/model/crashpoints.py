@@ -6,8 +6,11 @@ The names follow the steps of the run protocol, so that a crash test reads like 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from enum import StrEnum
+from importlib import import_module
+from typing import Final
 
 
 class CrashPoint(StrEnum):
@@ -26,10 +29,15 @@ class CrashPoint(StrEnum):
     CHECKPOINT_WRITTEN = "checkpoint-written"
 
 
+ARMED_BY: Final = "SEMEL_CRASH_AT"
+"""Spark's workers are processes of their own: they learn from this environment variable that a test wants a crash."""
+
 _hook: Callable[[CrashPoint], None] | None = None
 
 
 def reached(point: CrashPoint) -> None:
+    if _hook is None and ARMED_BY in os.environ:
+        import_module("semel.testing.faults").arm_from_environment()
     if _hook is not None:
         _hook(point)
 

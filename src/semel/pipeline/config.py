@@ -268,6 +268,7 @@ def parse_config(
 ) -> PipelineConfig:
     """The pipeline file with this text, whose relative paths count from `base`."""
     document = read_document(text, origin, overrides, os.environ if environ is None else environ)
+    _keep_ledger_in_books(document.root)
     try:
         config = PipelineConfig.model_validate(document.root, context=(base.absolute(), origin))
     except ValidationError as error:
@@ -276,6 +277,12 @@ def parse_config(
     if problems:
         raise document.error(problems)
     return config
+
+
+def _keep_ledger_in_books(root: Any) -> None:
+    """Unless it is given, the ledger lies in the books, wherever those are."""
+    if isinstance(root, dict) and "ledger" not in root and isinstance(root.get("books"), str) and root["books"]:
+        root["ledger"] = f"lake:{root['books'].rstrip('/')}/ledger"
 
 
 def config_json_schema() -> dict[str, Any]:

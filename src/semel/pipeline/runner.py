@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -52,19 +52,22 @@ class Pipeline:
         self.config = config
         self.progress = progress or Progress()
         self._clock = clock
+        self._spark: SparkSession | None = None
 
     def run(self, spark: SparkSession | None = None) -> Report:
         """Read all there is, once: first what a crashed run left open, then what is new.
 
         Without a session one is built, but only if there is something to read.
         """
-        reports: list[RunReport] = []
-        while True:
+        return Report(self.config.name, tuple(self.runs(spark)))
+
+    def runs(self, spark: SparkSession | None = None) -> Iterator[RunReport]:
+        """The same, run by run."""
+        more = True
+        while more:
             report, more = self.step(spark)
             if report is not None:
-                reports.append(report)
-            if not more:
-                return Report(self.config.name, tuple(reports))
+                yield report
 
     def step(self, spark: SparkSession | None = None) -> tuple[RunReport | None, bool]:
         """At most one run; and is there more to do?"""
@@ -218,10 +221,12 @@ class Pipeline:
     def _session(self, spark: SparkSession | None) -> SparkSession:
         from semel.pipeline.session import build_session
 
-        if spark is None:
+        if spark is not None:
+            return spark
+        if self._spark is None:
             self.progress.step("", "starting Spark")
-            spark = build_session()
-        return spark
+            self._spark = build_session()
+        return self._spark
 
     def _moment(self) -> str:
         return iso(micros(self._clock()))

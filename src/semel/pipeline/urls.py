@@ -61,10 +61,14 @@ def redact(text: str) -> str:
     return _PARAMETER.sub(parameter, _USER_AND_PASSWORD.sub(r"\1***@", text))
 
 
-def shown(text: str) -> str:
-    """The text, quoted, fit for an error message."""
+def presentable(text: str) -> str:
+    """The text, without secrets and not too long for an error message."""
     safe = redact(text)
-    return repr(safe if len(safe) <= _LONGEST_SHOWN else safe[: _LONGEST_SHOWN - 1] + "…")
+    return safe if len(safe) <= _LONGEST_SHOWN else safe[: _LONGEST_SHOWN - 1] + "…"
+
+
+def shown(text: str) -> str:
+    return repr(presentable(text))
 
 
 def nearest(word: str, allowed: Sequence[str]) -> str:
@@ -197,7 +201,7 @@ def _after_kind(text: str, setting: str, available: Sequence[str]) -> str:
     match = _SCHEME.fullmatch(text)
     if match is None:
         kind = available[0]
-        example = f" (did you mean {kind + redact(text)!r}?)" if kind.endswith(":") else ""
+        example = f" (did you mean {kind + presentable(text)!r}?)" if kind.endswith(":") else ""
         raise ValueError(f"{shown(text)} does not say of what kind it is; {one_of(available)}{example}")
     check_word(setting, match[1], available)
     return match[2]

@@ -25,7 +25,7 @@ from semel.pipeline.urls import (
     parse_folder,
     parse_location,
     parse_store,
-    redact,
+    presentable,
     shown,
 )
 from semel.pipeline.yaml_lines import as_text, as_written
@@ -130,7 +130,7 @@ def _fields(value: object) -> tuple[str, ...]:
 
 
 def _duration(value: object) -> timedelta:
-    written = redact(as_written(value))
+    written = presentable(as_written(value))
     duration = parse_duration(written)
     if duration > _LONGEST:
         raise ValueError(f"{shown(written)} is too long; write at most {format_duration(_LONGEST)}")
@@ -145,7 +145,7 @@ def _positive_duration(value: object) -> timedelta:
 
 
 def _size(value: object) -> int:
-    size = parse_size(redact(as_written(value)))
+    size = parse_size(presentable(as_written(value)))
     if not size:
         raise ValueError("must be more than 0")
     return size

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import yaml
 
 from semel.errors import ConfigError
-from semel.pipeline.urls import redact
+from semel.pipeline.urls import presentable, shown
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 Place: TypeAlias = int | str  # a line of the file, or the key of a --set
@@ -103,7 +103,7 @@ def as_text(value: object) -> str:
     """The value as text; a ValueError if YAML takes it for something else, or if there is nothing in it."""
     text = as_written(value)
     if isinstance(value, Scalar):
-        raise ValueError(f"{text} is read as {value.kind}, not as text; put it in quotes")
+        raise ValueError(f"{presentable(text)} is read as {value.kind}, not as text; put it in quotes")
     if not text.strip():
         raise ValueError("must not be empty")
     return text
@@ -226,7 +226,7 @@ def _plain_mapping(node: yaml.MappingNode, path: KeyPath, places: dict[KeyPath, 
         if key_node.tag != f"{_TAG}str":
             kind = _SCALAR_KINDS.get(key_node.tag.removeprefix(_TAG), "something else")
             raise _UnreadableError(
-                f"{_label(path)}the key {key!r} is read as {kind}, not as text; put it in quotes", line
+                f"{_label(path)}the key {shown(key)} is read as {kind}, not as text; put it in quotes", line
             )
         here = (*path, key)
         if key in mapping:
@@ -247,7 +247,9 @@ def _override(root: dict[str, Value], places: dict[KeyPath, Place], setting: str
     key = key.strip()
     path = tuple(key.split("."))
     if not equals or not all(path):
-        raise ConfigError(f"--set {redact(setting)}: write it as key=value, as in --set source.format=csv")
+        raise ConfigError(
+            f"--set {presentable(setting)}: write it as key=value, as in --set source.format=csv"
+        )
     parent = root
     for depth, part in enumerate(path[:-1], start=1):
         child = parent.get(part)
@@ -282,7 +284,7 @@ def _expand(value: Value, path: KeyPath, environ: Mapping[str, str], problems: l
         if name is None:
             return "${"
         if not closed or not _VARIABLE_NAME.fullmatch(name):
-            message = f"{match[0]!r} is not a variable; write ${{NAME}}, or $${{ for a literal ${{"
+            message = f"{shown(match[0])} is not a variable; write ${{NAME}}, or $${{ for a literal ${{"
             problems.append(Problem(path, message))
         elif name not in environ:
             problems.append(Problem(path, f"the environment variable {name} is not set"))

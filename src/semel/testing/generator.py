@@ -176,7 +176,7 @@ def _generate_batch(folder: Path, plan: Plan, filler: Filler, batch: int) -> dic
         with (
             _appearing(folder / target) as hidden,
             _appearing(folder / "truth" / f"{stem}.parquet") as hidden_truth,
-            pq.ParquetWriter(hidden_truth, _TRUTH_SCHEMA) as truth,
+            pq.ParquetWriter(hidden_truth, _TRUTH_SCHEMA, use_dictionary=["file", "verdict"]) as truth,
             closing(_writer(hidden, plan, filler)) as records,
         ):
             for at in range(start, end, size):

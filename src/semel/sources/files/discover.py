@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from semel.books.records import InputFile
 from semel.errors import ConfigError, InputChanged, RunFailed
@@ -76,7 +77,7 @@ def _compare(file: InputFile, known: tuple[int, int, int], base: Path) -> None:
 
 
 def _expand(path: str, base: Path, booked: Mapping[str, tuple[int, int, int]]) -> Iterator[InputFile]:
-    given = path.removeprefix("file://").removeprefix("file:")
+    given = unquote(path.removeprefix("file:").removeprefix("//")) if path.startswith("file:") else path
     name = os.path.normpath(given)
     full = locate(name, base)
     if full.is_dir():
