@@ -93,7 +93,7 @@ def test_checksums_of_any_parts_join_to_the_whole(data: bytes, cuts: list[int]) 
 
 
 def test_checksums_of_long_parts_join() -> None:
-    """Of more than 2**32 bytes: zeros, of which zlib counts a block again and again."""
+    """Of hundreds of megabytes, which zlib is given block by block."""
     block = bytes(1 << 20)
     first = zlib.crc32(b"first")
     whole = first

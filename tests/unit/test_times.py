@@ -146,15 +146,21 @@ def test_text_that_is_no_time_is_refused(value: Any, reason: str) -> None:
     assert str(caught.value) == reason
 
 
-@pytest.mark.parametrize("text", ["2024-01-02T12.5Z", "2024-01-02T12:30.5Z", "2024-01-02T12,5"])
-def test_a_part_of_an_hour_or_minute_is_never_taken_for_one_of_a_second(text: str) -> None:
-    """ISO 8601 allows it; it is read as what it means or refused."""
-    whole = from_iso(text.replace(",", ".").partition(".")[0])
-    meant = whole + (1_800_000_000 if "12." in text.replace(",", ".") else 30_000_000)
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2024-01-02T12.5Z", "2024-01-02T12:30:00Z"),
+        ("2024-01-02T12,5", "2024-01-02T12:30:00Z"),
+        ("2024-01-02T12:30.5Z", "2024-01-02T12:30:30Z"),
+    ],
+)
+def test_a_part_of_an_hour_or_minute_is_never_taken_for_one_of_a_second(text: str, meant: str) -> None:
+    """ISO 8601 allows it; it is read as what it means, or refused."""
     try:
-        assert from_iso(text) == meant
+        found = from_iso(text)
     except NotATime:
-        pass
+        return
+    assert iso(found) == iso(from_iso(meant))
 
 
 SECOND = 1_704_196_800
@@ -290,7 +296,6 @@ def test_a_number_is_the_same_as_int_text_and_decimal(value: int, unit: str) -> 
 def test_any_text_is_a_time_in_range_or_refused(text: str) -> None:
     try:
         found = parse_text(text)
-    except NotATime as error:
-        assert str(error)
-    else:
-        assert EARLIEST <= found <= LATEST
+    except NotATime:
+        return
+    assert EARLIEST <= found <= LATEST

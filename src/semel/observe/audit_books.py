@@ -1,4 +1,4 @@
-"""Do the books agree with themselves? Plans, commits and checkpoints, read so that one bad page does not hide the rest."""
+"""Do the books agree with themselves? One bad page does not hide the rest."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ class _BooksCheck:
         if expected is None or commit.previous == expected:
             return True
         what = "does not follow the commit before it: one of the two was changed or replaced"
-        self.findings.add("commit", _name("commits", commit.number), what, "restore both from a backup of the books")
+        self.findings.add(
+            "commit", _name("commits", commit.number), what, "restore both from a backup of the books"
+        )
         return False
 
     def _check_entry(self, entry: Entry) -> None:
@@ -179,7 +181,9 @@ class _BooksCheck:
             self.findings.add("checkpoint", name, "cannot be read", remedy)
         elif whole and summed != self.found.state:
             fields = [
-                key for key in State.__struct_fields__ if getattr(summed, key) != getattr(self.found.state, key)
+                key
+                for key in State.__struct_fields__
+                if getattr(summed, key) != getattr(self.found.state, key)
             ]
             what = f"does not agree with the commits that it sums up, in {', '.join(fields)}"
             self.findings.add("checkpoint", name, what, remedy)
@@ -254,7 +258,11 @@ def _miscounted(entry: Entry) -> Iterator[str]:
     for feed, counted in COUNTED_AS.items():
         rows = sum(file.rows for file in commit.feeds.get(feed, ()))
         if rows != getattr(counts, counted):
-            yield f"counts {getattr(counts, counted)} {counted}, but its files of the feed {feed} have {rows} rows"
+            booked = getattr(counts, counted)
+            yield f"counts {booked} {counted}, but its files of the feed {feed} have {rows} rows"
+    unknown = sorted(commit.feeds.keys() - COUNTED_AS.keys())
+    if unknown:
+        yield f"names the feed {unknown[0]}, which is none"
     records = sum(file.records for file in commit.files)
     if records != counts.read:
         yield f"counts {counts.read} read, but its input files have {records} records"

@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 from semel.books.books import run_number
 from semel.books.claims import CLAIM, Claim
 from semel.books.records import BookedFile, FeedFile, SegmentPart
+from semel.errors import LedgerDamaged
 from semel.ledgers.lake.ledger import LakeLedger
-from semel.ledgers.lake.segment import verify_part
+from semel.ledgers.lake.segment import open_part, verify_part
 from semel.model.verdicts import Feed
 from semel.observe.audit_books import BooksFound
 from semel.observe.audit_report import Findings
@@ -31,9 +32,7 @@ _THREADS: Final = min(16, 2 * (os.cpu_count() or 1))
 _RESTORE_FEED: Final = "restore it from a backup of the feeds"
 _RESTORE_LEDGER: Final = "without it duplicates would be accepted: restore it from a backup of the ledger"
 _MOVE_AWAY: Final = "move it out of the feed, where readers take it for records"
-_UNCOMMITTED: Final = (
-    "if its commit was lost, restore the books from a backup; else move it out of the feed, where readers see it"
-)
+_UNCOMMITTED: Final = "if its commit was lost, restore the books from a backup; else move it out of the feed"
 _PUT_BACK: Final = "put it back as it was, and bring new records under another name"
 
 Item = TypeVar("Item")
@@ -48,6 +47,7 @@ class FeedPart(NamedTuple):
     feed: str
     number: int
     """Of the run."""
+    size: int
 
 
 class Input(NamedTuple):
@@ -82,20 +82,23 @@ class FilesCheck:
         self.findings = findings
 
     def feeds(self, is_committed: Callable[[int], bool]) -> FeedsFound:
-        """Check every file of every feed; `is_committed` says whether a run was committed after the books were read."""
+        """Check every file of every feed; `is_committed` says whether there is a commit by now."""
         roots = {feed.location.local(self.config.base): None for feed in self.config.feeds}
         named: list[_Named] = []
         for entry in self.books.committed:
             for root in self._roots(entry.commit.sinks, entry.commit.number):
                 roots.setdefault(root)
                 sink = ParquetSink(root)
-                for feed, files in entry.commit.feeds.items():
-                    folder = sink.run_folder(feed, entry.commit.run)
+                for feed in Feed:
+                    files = entry.commit.feeds.get(feed.value, [])
+                    folder = sink.run_folder(feed.value, entry.commit.run)
                     if files and not folder.is_dir():
-                        what = f"is missing, with {_count(len(files), 'file')} that commit {entry.commit.number} names"
+                        what = f"is missing: commit {entry.commit.number} names {len(files)} file(s) in it"
                         self.findings.add("feed file", self._shown(folder), what, _RESTORE_FEED)
                         continue
-                    named += [_Named(folder / file.name, feed, entry.commit.number, file) for file in files]
+                    named += [
+                        _Named(folder / file.name, feed.value, entry.commit.number, file) for file in files
+                    ]
         for root in roots:
             self._check_claim(root, "feeds")
             self._check_strays(root, {item.path for item in named}, is_committed)
@@ -106,13 +109,14 @@ class FilesCheck:
         if self.books.entries:
             self._check_claim(ledger.root, "ledger")
         live = self.books.state.segments
-        parts = [(segment.number, ledger.root / segment.folder / part.name, part) for segment in live for part in segment.parts]
-
-        def verify(item: tuple[int, Path, SegmentPart]) -> str | None:
-            return verify_part(item[1], item[2])
+        parts = [
+            (segment.number, ledger.root / segment.folder / part.name, part)
+            for segment in live
+            for part in segment.parts
+        ]
 
         damaged = set()
-        for (number, path, _), trouble in _in_parallel(verify, parts):
+        for (number, path, _), trouble in _in_parallel(_segment_trouble, parts):
             if trouble is not None:
                 damaged.add(number)
                 self.findings.add("ledger", self._shown(path), f"cannot be used ({trouble})", _RESTORE_LEDGER)
@@ -124,7 +128,9 @@ class FilesCheck:
 
     def inputs(self) -> list[Input]:
         """Check the booked input files that are still there."""
-        booked = [(file, entry.commit.number) for entry in self.books.committed for file in entry.commit.files]
+        booked = [
+            (file, entry.commit.number) for entry in self.books.committed for file in entry.commit.files
+        ]
         found = []
         for (file, number), (is_there, trouble) in _in_parallel(self._input_trouble, booked):
             if trouble is not None:
@@ -153,7 +159,9 @@ class FilesCheck:
                 yield parse_feed(text).location.local(self.config.base)
             except ValueError as error:
                 where = f"commits/{number:09d}.json"
-                self.findings.add("commit", where, f"names feeds that are none ({error})", "restore it from a backup")
+                self.findings.add(
+                    "commit", where, f"names feeds that are none ({error})", "restore it from a backup"
+                )
 
     def _intact(self, named: list[_Named]) -> FeedsFound:
         """Of several copies in several places, one that is whole is enough to read the records from."""
@@ -162,13 +170,16 @@ class FilesCheck:
             if trouble is not None:
                 self.findings.add("feed file", self._shown(item.path), trouble, _RESTORE_FEED)
                 continue
-            part = FeedPart(str(item.path), self._shown(item.path), item.feed, item.number)
+            part = FeedPart(str(item.path), self._shown(item.path), item.feed, item.number, item.file.size)
             whole.setdefault((item.number, item.feed, item.file.name), part)
         incomplete = {
             entry.commit.number
             for entry in self.books.committed
-            for feed, files in entry.commit.feeds.items()
-            if any((entry.commit.number, feed, file.name) not in whole for file in files)
+            for feed in Feed
+            if any(
+                (entry.commit.number, feed.value, file.name) not in whole
+                for file in entry.commit.feeds.get(feed.value, ())
+            )
         }
         return FeedsFound(list(whole.values()), incomplete)
 
@@ -178,15 +189,21 @@ class FilesCheck:
         except FileNotFoundError:
             if self.books.entries:
                 what = "is missing: it says whose folder this is"
-                self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
+                self.findings.add(
+                    "claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}"
+                )
             return
         except (OSError, msgspec.MsgspecError) as error:
             what = f"cannot be read ({error})"
-            self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
+            self.findings.add(
+                "claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}"
+            )
             return
         if self.books.state.books and claim.books != self.books.state.books:
             what = f"says that the folder belongs to other books, of pipeline {claim.pipeline!r}"
-            self.findings.add("claim", self._shown(root / CLAIM), what, f"set `{key}` to this pipeline's own folder")
+            self.findings.add(
+                "claim", self._shown(root / CLAIM), what, f"set `{key}` to this pipeline's own folder"
+            )
 
     def _check_strays(self, root: Path, expected: set[Path], is_committed: Callable[[int], bool]) -> None:
         folders = {path.parent for path in expected}
@@ -230,6 +247,18 @@ def _file_trouble(item: _Named) -> str | None:
     return None if rows == file.rows else f"has {rows} rows instead of {file.rows}"
 
 
+def _segment_trouble(item: tuple[int, Path, SegmentPart]) -> str | None:
+    _, path, part = item
+    trouble = verify_part(path, part)
+    if trouble is not None:
+        return trouble
+    try:
+        entries = len(open_part(str(path)).time)
+    except LedgerDamaged as error:
+        return error.message
+    return None if entries == part.entries else f"it has {entries} entries instead of {part.entries}"
+
+
 def _in_parallel(check: Callable[[Item], Result], items: list[Item]) -> Iterator[tuple[Item, Result]]:
     """Each item with what came out; the interpreter is free while bytes are read and summed."""
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -241,7 +270,3 @@ def _children(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,7 +1,7 @@
 """The rows of the feeds, looked at one by one where they lie: verdict, mark, derived id, ledger entry.
 
-What a row says of itself is checked here, without moving it; what rows say together is in `audit_records`. Only tallies and
-a few examples of what is wrong leave a task.
+What a row says of itself is checked here, without moving it; what rows say together is in `audit_records`.
+Only tallies and a few examples of what is wrong leave a task.
 """
 
 from __future__ import annotations
@@ -129,6 +129,8 @@ class _Rows:
         self.positions = [position or "" for position in self.batch.column("position").to_pylist()]
 
     def check(self, booked: dict[str, int]) -> None:
+        if self.batch.num_rows == 0:
+            return
         key = f"{self.part.number}/{self.part.feed}"
         self.tally.rows[key] = self.tally.rows.get(key, 0) + self.batch.num_rows
         times = self.batch.column("event_time").cast(pa.int64())
@@ -144,7 +146,9 @@ class _Rows:
         fitting = [verdict.value for verdict, feed in FEED_OF.items() if feed.value == self.part.feed]
         verdicts = self.batch.column("verdict")
         strange = ~_flags(pc.is_in(verdicts, value_set=pa.array(fitting)))
-        self._wrong("verdict", strange, lambda i: f"has the verdict {verdicts[i].as_py()}, but is in {self._feed}")
+        self._wrong(
+            "verdict", strange, lambda i: f"has the verdict {verdicts[i].as_py()}, but is in {self._feed}"
+        )
 
     def _places(self, booked: dict[str, int]) -> None:
         paths = [position.rpartition(":")[0] for position in self.positions]
@@ -154,7 +158,9 @@ class _Rows:
         strays = {path for path in set(paths) if booked.get(path, number) != number}
         if strays:
             elsewhere = np.array([path in strays for path in paths])
-            self._wrong("run", elsewhere, lambda i: f"is in {self._feed}, but run {booked[paths[i]]} has read it")
+            self._wrong(
+                "run", elsewhere, lambda i: f"is in {self._feed}, but run {booked[paths[i]]} has read it"
+            )
 
     def _times(self, times: Any) -> None:
         """Below the mark is stale, and nothing else is."""
@@ -166,7 +172,9 @@ class _Rows:
         wrong = is_stale != (self.part.feed == Feed.STALE)
         side = "before" if self.part.feed != Feed.STALE else "not before"
         mark = "there is none" if self.run.mark is None else iso(self.run.mark)
-        self._wrong("mark", wrong & ~timeless, lambda i: f"is in {self._feed} and {side} the low-water mark ({mark})")
+        self._wrong(
+            "mark", wrong & ~timeless, lambda i: f"is in {self._feed} and {side} the low-water mark ({mark})"
+        )
 
     def _conflicts(self) -> None:
         ids, originals = self.batch.column("event_id"), self.batch.column("original_event_id")
@@ -176,11 +184,19 @@ class _Rows:
         if count:
             self.tally.conflicts[self.part.number] = self.tally.conflicts.get(self.part.number, 0) + count
         odd = renamed == _flags(originals.is_null())
-        self._wrong("conflict", odd, lambda i: "has an original id exactly if it is no conflict; it should be the reverse")
+        self._wrong(
+            "conflict",
+            odd,
+            lambda i: "has an original id exactly if it is no conflict; it should be the reverse",
+        )
         wrong = np.zeros(len(renamed), dtype=np.bool_)
         for i in np.flatnonzero(renamed & ~odd).tolist():
             wrong[i] = ids[i].as_py() != derived_id(originals[i].as_py(), prints[i].as_py() or "")
-        self._wrong("conflict", wrong, lambda i: f"has the id {ids[i].as_py()}, which is not derived from its original one")
+        self._wrong(
+            "conflict",
+            wrong,
+            lambda i: f"has the id {ids[i].as_py()}, which is not derived from its original one",
+        )
 
     def _ledger(self, times: Any) -> None:
         if self.run.segment is None:
@@ -191,7 +207,9 @@ class _Rows:
         known = np.zeros(len(ids), dtype=np.bool_)
         for path in self.run.segment:
             known |= _is_entry(open_part(path), keys, times.fill_null(0).to_numpy())
-        self._wrong("ledger", ~known, lambda i: "was accepted, but the ledger segment of its run has no such entry")
+        self._wrong(
+            "ledger", ~known, lambda i: "was accepted, but the ledger segment of its run has no such entry"
+        )
 
     @property
     def _feed(self) -> str:
@@ -204,26 +222,26 @@ class _Rows:
             self.tally.wrong(kind, len(rows), examples)
 
 
-def tally_rows(spark: SparkSession, stage: RowStage, sizes: int) -> Tally:
-    """Look at all files; `sizes` is how many bytes they have."""
+def tally_rows(spark: SparkSession, stage: RowStage) -> Tally:
+    """Look at all files."""
     total = Tally()
     count = len(stage.parts)
-    if count <= _ALONE and sizes <= _ALONE_BYTES:
+    if count <= _ALONE and sum(part.size for part in stage.parts) <= _ALONE_BYTES:
         for index in range(count):
             stage.look_at(index, total)
         return total
     tasks = min(count, 8 * spark.sparkContext.defaultParallelism)
-    for row in spark.range(0, count, 1, tasks).mapInArrow(stage, "tally BINARY").toLocalIterator():
+    for row in spark.range(0, count, 1, tasks).mapInArrow(stage, "tally BINARY").collect():
         total.add(msgspec.json.decode(row[0], type=Tally))
     return total
 
 
 def _is_entry(part: Part, keys: Keys, times: I64) -> Flags:
     """Which identities are in a segment with exactly this time: a merge of both in one order."""
-    first, last = np.searchsorted(part.high, [keys.high.min(), keys.high.max()], side="left")
-    last = np.searchsorted(part.high, keys.high.max(), side="right")
+    first = int(np.searchsorted(part.high, keys.high.min(), side="left"))
+    last = int(np.searchsorted(part.high, keys.high.max(), side="right"))
     entries = last - first
-    columns = [
+    columns: list[Any] = [
         np.concatenate((part.high[first:last], keys.high)),
         np.concatenate((part.low[first:last], keys.low)),
         np.concatenate((part.print[first:last], keys.print)),

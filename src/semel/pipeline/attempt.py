@@ -19,7 +19,7 @@ import semel.errors
 from semel.books.records import BookedFile, Commit, Counts, FeedFile, Plan, Segment, State, Status, sealed
 from semel.books.state import later
 from semel.books.storage import make_folder, sync_folder
-from semel.errors import InputChanged, InputVanished, RunFailed, SemelError
+from semel.errors import RunFailed, SemelError
 from semel.judge.columns import feed_schema
 from semel.judge.decide import FEED, decide
 from semel.judge.identify import EventRules
@@ -33,11 +33,12 @@ from semel.model.splits import Slice, join_crc32, plan_slices
 from semel.model.times import from_iso
 from semel.model.verdicts import ConflictRule, Feed
 from semel.pipeline.config import PipelineConfig
+from semel.pipeline.inputs import check_input
 from semel.pipeline.progress import Progress
 from semel.pipeline.seal import Sealed, SealStage, seal_files
 from semel.pipeline.workspace import Workspace
-from semel.sources.files.discover import locate, stat_file
-from semel.sources.files.reader import FilesReader, PlannedFile, can_be_cut, vanished
+from semel.sources.files.discover import locate
+from semel.sources.files.reader import FilesReader, PlannedFile, can_be_cut
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,19 +243,6 @@ def event_rules(config: PipelineConfig, plan: Plan) -> EventRules:
         as_text=config.source.format == "csv",
         latest=from_iso(plan.moment) + config.max_ahead // timedelta(microseconds=1),
     )
-
-
-def check_input(plan: Plan, config: PipelineConfig) -> None:
-    """Is every input file still what the plan says?"""
-    for file in plan.files:
-        found = stat_file(file.path, config.base)
-        if found is None:
-            raise InputVanished(vanished(file.path, plan.run, config.origin))
-        if found != file:
-            raise InputChanged(
-                f"{file.path} was changed after run {plan.run} was planned; put it back as it was, or give up the run with "
-                f"`semel void {config.origin} {plan.run}`: the file is then planned again as it is"
-            )
 
 
 def read_notes(folder: Path, tasks: int) -> dict[int, TaskNote]:

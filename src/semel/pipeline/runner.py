@@ -22,6 +22,7 @@ from semel.errors import CommittedByAnother, ConfigError, RunFailed, SemelError
 from semel.model.splits import MAX_FILES
 from semel.model.times import iso, micros
 from semel.pipeline.config import PipelineConfig, load_config
+from semel.pipeline.inputs import check_input
 from semel.pipeline.progress import Progress
 from semel.pipeline.report import Report, RunReport
 from semel.pipeline.workspace import Workspace, feed_texts
@@ -123,6 +124,7 @@ class Pipeline:
         standing = workspace.books.commit(plan.number)
         if standing is not None:
             return self._lost(workspace, standing)
+        check_input(plan, self.config)
         spark = self._session(spark)
         validation, extras = self._validation(spark)
         attempt = Attempt(workspace, plan, state, _attempt_id(), spark, validation, extras, self.progress)

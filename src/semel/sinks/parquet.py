@@ -74,7 +74,7 @@ class ParquetSink:
         try:
             gathered.rename(target)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if not target.is_dir():
                 raise RunFailed(f"{target} cannot be published: {error.strerror}; mend that and run again") from None
             shutil.rmtree(gathered, ignore_errors=True)
         sync_folder(target.parent)

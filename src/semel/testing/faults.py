@@ -12,6 +12,7 @@ from semel.model.crashpoints import ARMED_BY, CrashPoint, arm
 
 CRASH_AT = ARMED_BY
 CRASH_PROCESS = "SEMEL_CRASH_PROCESS"
+WORKER = "worker"
 
 
 class Crash(BaseException):
@@ -19,14 +20,17 @@ class Crash(BaseException):
 
 
 def arm_from_environment() -> None:
-    """Kill this process at the point that SEMEL_CRASH_AT names, also when a Spark worker of its reaches it."""
+    """Kill this process at the point that SEMEL_CRASH_AT names, also when a Spark worker of its reaches it.
+
+    With SEMEL_CRASH_PROCESS=worker, a worker that reaches the point kills only itself.
+    """
     point = crash_point(os.environ[CRASH_AT])
-    os.environ.setdefault(CRASH_PROCESS, str(os.getpid()))
-    victim = int(os.environ[CRASH_PROCESS])
+    victim = os.environ.setdefault(CRASH_PROCESS, str(os.getpid()))
 
     def kill(here: CrashPoint) -> None:
         if here is point:
-            os.kill(victim, signal.SIGKILL)
+            if victim != WORKER:
+                os.kill(int(victim), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
 
     arm(kill)

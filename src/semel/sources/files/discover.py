@@ -62,6 +62,13 @@ def stat_file(path: str, base: Path) -> InputFile | None:
     return InputFile(path=path, size=status.st_size, modified=status.st_mtime_ns)
 
 
+def vanished(path: str, run: str, pipeline_file: str) -> str:
+    return (
+        f"{path}, which run {run} was planned to read, is gone; put it back and run again, or give up the run with "
+        f"`semel void {pipeline_file} {run}`: what is still there is then planned again"
+    )
+
+
 def _compare(file: InputFile, known: tuple[int, int, int], base: Path) -> None:
     size, _, crc32 = known
     if file.size != size:

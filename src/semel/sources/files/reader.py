@@ -14,6 +14,7 @@ import pyarrow as pa
 from semel.errors import InputChanged, InputVanished, RunFailed
 from semel.model.splits import MAX_OFFSET, Slice, place_of
 from semel.sources.block import Block, SliceDone
+from semel.sources.files.discover import vanished
 from semel.sources.files.formats import CsvLines, JsonLines, LineFormat, csv_columns
 from semel.sources.files.lines import BYTE_ORDER_MARK, CountingStream, Lines, RangeReader, Stream, stream_lines
 from semel.sources.files.tables import row_groups, rows_of
@@ -150,13 +151,6 @@ class FilesReader:
         while left and (data := counting.read(min(left, 1 << 20))):
             left -= len(data)
         yield SliceDone(piece.file, piece.start, piece.end, counting.crc32, total)
-
-
-def vanished(path: str, run: str, pipeline_file: str) -> str:
-    return (
-        f"{path}, which run {run} was planned to read, is gone; put it back and run again, or give up the run with "
-        f"`semel void {pipeline_file} {run}`: what is still there is then planned again"
-    )
 
 
 def _decompressed(counting: CountingStream, path: str) -> Stream:

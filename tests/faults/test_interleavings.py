@@ -1,0 +1,214 @@
+"""Two processes at one pipeline: what one does while the other stands still at a point."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pipelines import Place, event, ids
+from pyspark.sql import SparkSession
+
+from semel.books.storage import LocalStorage
+from semel.errors import ConfigError, InputChanged, InputVanished, StoreUnavailable
+from semel.model.crashpoints import CrashPoint, arm
+from semel.pipeline.runner import COMMITTED_BY_ANOTHER
+from semel.testing.faults import crash_at
+
+
+@contextmanager
+def at(point: CrashPoint, act: Callable[[], object]) -> Iterator[None]:
+    """Once, when `point` is reached: stand still while `act` happens."""
+
+    def hook(here: CrashPoint) -> None:
+        if here is point:
+            arm(None)
+            act()
+
+    arm(hook)
+    try:
+        yield
+    finally:
+        arm(None)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("a.jsonl", [event("e1"), event("e1"), event("e2", -1), event("e3", "x"), event("e1", 2)])
+    return place
+
+
+def settled(place: Place, spark: SparkSession) -> None:
+    """Every record is in one feed, once, nothing is left to do and nothing lies around."""
+    before = place.files()
+    assert place.pipeline().run(spark).runs == ()
+    assert place.files() == before
+    assert not list((place.folder / "out" / "_attempts").glob("*"))
+
+
+BEFORE_THE_COMMIT = [
+    CrashPoint.BEFORE_PLAN, CrashPoint.AFTER_PLAN, CrashPoint.AFTER_WRITE, CrashPoint.AFTER_SEAL, CrashPoint.BEFORE_COMMIT,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_COMMIT)
+def test_the_second_to_the_commit_ends_well(point: CrashPoint, place: Place, spark: SparkSession) -> None:
+    with at(point, lambda: place.pipeline().run(spark)):
+        report = place.pipeline().run(spark)
+    assert [run.status for run in report.runs] == [COMMITTED_BY_ANOTHER]
+    assert report.as_dict()["runs"][0]["read"] == 5
+    assert len(place.verdicts()) == 5
+    settled(place, spark)
+
+
+@pytest.mark.parametrize("point", [CrashPoint.AFTER_WRITE, CrashPoint.BEFORE_COMMIT])
+def test_a_zombie_that_sleeps_through_later_runs(point: CrashPoint, place: Place, spark: SparkSession) -> None:
+    def two_more_runs() -> None:
+        place.pipeline().run(spark)
+        place.write("b.jsonl", [event("e1"), event("e9")])
+        place.pipeline().run(spark)
+
+    with at(point, two_more_runs):
+        report = place.pipeline().run(spark)
+    assert report.runs[0].status == COMMITTED_BY_ANOTHER
+    assert len(place.verdicts()) == 7
+    assert {"e1", "e9"} < set(ids(place.rows("events")))
+    settled(place, spark)
+
+
+@pytest.mark.parametrize("point", [CrashPoint.AFTER_COMMIT, CrashPoint.PUBLISH_GATHERED, CrashPoint.PUBLISH_FIRST_FEED])
+def test_two_publishers(point: CrashPoint, place: Place, spark: SparkSession) -> None:
+    with at(point, lambda: place.pipeline().run(spark)):
+        report = place.pipeline().run(spark)
+    assert [run.status for run in report.runs] == ["committed"]
+    assert len(place.verdicts()) == 5
+    settled(place, spark)
+
+
+def test_the_answer_to_the_commit_is_lost(
+    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = LocalStorage.create
+
+    def create_and_lose_the_answer(self: LocalStorage, name: str, content: bytes) -> bool:
+        made = create(self, name, content)
+        if name.startswith("commits/"):
+            raise StoreUnavailable("the connection broke")
+        return made
+
+    monkeypatch.setattr(LocalStorage, "create", create_and_lose_the_answer)
+    report = place.pipeline().run(spark)
+    monkeypatch.undo()
+    assert [run.status for run in report.runs] == ["committed"]
+    assert len(place.verdicts()) == 5
+    settled(place, spark)
+
+
+def test_a_commit_that_was_not_written_can_be_run_again(
+    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = LocalStorage.create
+
+    def refuse(self: LocalStorage, name: str, content: bytes) -> bool:
+        if name.startswith("commits/"):
+            raise StoreUnavailable("the store is away")
+        return create(self, name, content)
+
+    monkeypatch.setattr(LocalStorage, "create", refuse)
+    with pytest.raises(StoreUnavailable):
+        place.pipeline().run(spark)
+    monkeypatch.undo()
+    assert not (place.folder / "out" / "events").exists()
+    assert [run.status for run in place.pipeline().run(spark).runs] == ["committed"]
+    settled(place, spark)
+
+
+def test_the_rerun_keeps_the_run_id_and_comes_first(place: Place, spark: SparkSession) -> None:
+    with crash_at(CrashPoint.BEFORE_COMMIT):
+        place.pipeline().run(spark)
+    place.write("b.jsonl", [event("e8")])
+    report = place.pipeline().run(spark)
+    assert [run.counts.read for run in report.runs] == [5, 1]
+    assert report.runs[0].run == sorted(path.stem for path in (place.folder / "out" / "bad").iterdir())[0][4:]
+    settled(place, spark)
+
+
+def test_the_next_command_publishes_what_was_committed(place: Place, spark: SparkSession) -> None:
+    with crash_at(CrashPoint.AFTER_COMMIT):
+        place.pipeline().run(spark)
+    assert place.verdicts() == {}
+    assert place.pipeline().run(spark).runs == ()
+    assert len(place.verdicts()) == 5
+
+
+def test_input_of_an_open_run_is_gone(place: Place, spark: SparkSession) -> None:
+    place.write("b.jsonl", [event("e5")])
+    with crash_at(CrashPoint.AFTER_PLAN):
+        place.pipeline().run(spark)
+    (place.folder / "in" / "a.jsonl").unlink()
+    with pytest.raises(InputVanished, match=r"in/a\.jsonl.*semel void") as raised:
+        place.pipeline().run(spark)
+    run = re.findall(r"r\d{9}-\w+", str(raised.value))[0]
+
+    with pytest.raises(ConfigError, match="the open run is"):
+        place.pipeline().void("r000000009-20260101T000000Z")
+    assert place.pipeline().void(run).status == "void"
+    with pytest.raises(ConfigError, match="no run is open"):
+        place.pipeline().void(run)
+    report = place.pipeline().run(spark)
+    assert [one.counts.accepted for one in report.runs] == [1]
+    assert ids(place.rows("events")) == ["e5"]
+    settled(place, spark)
+
+
+def test_a_voided_run_that_a_zombie_still_works_on(place: Place, spark: SparkSession) -> None:
+    def void() -> None:
+        plan = next((place.folder / "books" / "plans").iterdir()).read_text()
+        run = plan.split('"run": "')[1].split('"')[0]
+        place.pipeline().void(run)
+
+    with at(CrashPoint.BEFORE_COMMIT, void):
+        report = place.pipeline().run(spark)
+    assert [run.status for run in report.runs][0] == "void"
+    place.pipeline().run(spark)
+    assert len(place.verdicts()) == 5
+    settled(place, spark)
+
+
+def test_input_that_changes_while_it_is_read(place: Place, spark: SparkSession) -> None:
+    with (
+        at(CrashPoint.AFTER_WRITE, lambda: place.write("a.jsonl", [event("other")])),
+        pytest.raises(InputChanged, match=r"in/a\.jsonl"),
+    ):
+        place.pipeline().run(spark)
+    assert place.verdicts() == {}
+
+
+def test_input_that_changes_after_it_was_booked(place: Place, spark: SparkSession) -> None:
+    place.pipeline().run(spark)
+    place.write("a.jsonl", [event("other")])
+    with pytest.raises(InputChanged, match=r"in/a\.jsonl"):
+        place.pipeline().run(spark)
+
+
+def test_booked_input_may_be_archived(place: Place, spark: SparkSession) -> None:
+    place.pipeline().run(spark)
+    shutil.rmtree(place.folder / "in")
+    assert place.pipeline().run(spark).runs == ()
+
+
+def test_the_whole_folder_can_be_moved(place: Place, spark: SparkSession, tmp_path: Path) -> None:
+    with crash_at(CrashPoint.AFTER_COMMIT):
+        place.pipeline().run(spark)
+    copy = tmp_path.parent / f"{tmp_path.name}-copy"
+    shutil.copytree(tmp_path, copy)
+    there = Place(copy)
+    there.write("b.jsonl", [event("e1"), event("e7")])
+    there.pipeline().run(spark)
+    verdicts = there.verdicts()
+    assert [verdicts[key] for key in sorted(verdicts) if key.startswith("in/b.jsonl")] == ["duplicate", "accepted"]
+    assert len(verdicts) == 7
