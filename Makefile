@@ -5,9 +5,11 @@ UV_VERSION := 0.13.7
 # The first of these that is Python 3.11 to 3.13; another one: make setup PYTHON=/path/to/python
 PYTHONS := python3 python3.13 python3.12 python3.11
 WHICH := import sys; (3, 11) <= sys.version_info < (3, 14) and print(sys._base_executable or sys.executable)
-PYTHON = $(shell for python in $(PYTHONS); do \
+PYTHON = $(or $(shell for python in $(PYTHONS); do \
 	found=$$(env -u PYTHONPATH -u PYTHONHOME $$python -c '$(WHICH)' 2>/dev/null); \
-	test -n "$$found" && echo "$$found" && break; done)
+	test -n "$$found" && echo "$$found" && break; done),$(error \
+	semel needs Python 3.11, 3.12 or 3.13, and none of $(PYTHONS) is one; \
+	install one, or name it: make setup PYTHON=/path/to/python))
 
 # What a shell may have set for another project.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME CONDA_PREFIX
@@ -58,8 +60,6 @@ $(READY): pyproject.toml uv.lock $(UV_READY)
 	@touch $@
 
 $(UV_READY):
-	@test -n "$(PYTHON)" || { echo "semel needs Python 3.11, 3.12 or 3.13, and none of these is one: $(PYTHONS)." \
-		"Install one, or name it: make setup PYTHON=/path/to/python" >&2; exit 1; }
 	"$(PYTHON)" -m venv --clear .uv
 	.uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@touch $@

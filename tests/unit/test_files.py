@@ -166,13 +166,17 @@ def test_links_are_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["in", "in/*", "in/**/*.jsonl"])
-def test_link_cycles_end(tmp_path: Path, path: str) -> None:
+def test_a_link_cycle_is_entered_once(tmp_path: Path, path: str) -> None:
     lay(tmp_path, "in/a/x.jsonl", "in/b.jsonl")
     (tmp_path / "in/a/up").symlink_to("..")
-    (tmp_path / "in/a/here").symlink_to(".")
-    names = found_names(tmp_path, path)
-    assert {"in/a/x.jsonl", "in/b.jsonl"} <= set(names)
-    assert len(names) < 200
+    assert found_names(tmp_path, path) == ["in/a/x.jsonl", "in/b.jsonl"]
+
+
+def test_several_link_cycles_end(tmp_path: Path) -> None:
+    lay(tmp_path, "in/a/x.jsonl", "in/b.jsonl")
+    for name, target in (("up", ".."), ("here", "."), ("twice", "../../in")):
+        (tmp_path / "in/a" / name).symlink_to(target)
+    assert found_names(tmp_path, "in") == ["in/a/x.jsonl", "in/b.jsonl"]
 
 
 @pytest.mark.parametrize("path", ["in", "in/*"])
@@ -527,14 +531,13 @@ def test_what_is_not_compressed_fails_the_run_by_name(tmp_path: Path, name: str)
         read_all(reader_of(tmp_path, name))
 
 
-@pytest.mark.parametrize("name", ["in.gz", "in.zst"])
-def test_damage_in_the_middle_fails_the_run_by_name(tmp_path: Path, name: str) -> None:
-    plain = bytes(range(32, 127)) * 500 + b"\n"
-    content = bytearray(gzip.compress(plain) if name == "in.gz" else zstd(plain))
+def test_damage_in_the_middle_fails_the_run_by_name(tmp_path: Path) -> None:
+    """Gzip has a checksum; a zstd frame need not have one."""
+    content = bytearray(gzip.compress(bytes(range(32, 127)) * 500 + b"\n"))
     content[len(content) // 2] ^= 0xFF
-    write(tmp_path, name, bytes(content))
-    with pytest.raises(RunFailed, match=f"^{name} cannot be"):
-        read_all(reader_of(tmp_path, name))
+    write(tmp_path, "in.gz", bytes(content))
+    with pytest.raises(RunFailed, match=r"^in\.gz cannot be"):
+        read_all(reader_of(tmp_path, "in.gz"))
 
 
 @pytest.mark.parametrize("name", ["in.gz", "in.zst", "in.csv", "in.csv.gz"])
@@ -573,17 +576,18 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
 
 CSV = BOM + b'id,"text, or not"\r\n1,one\n\n2,"two, ""too"""\r\nbad\n3,\n'
 CSV_RECORDS = [
-    (21, {"id": "1", "text, or not": "one"}),
-    (28, {"id": "2", "text, or not": 'two, "too"'}),
-    (45, None),
-    (49, {"id": "3", "text, or not": ""}),
+    (CSV.index(b"1,one"), {"id": "1", "text, or not": "one"}),
+    (CSV.index(b"2,"), {"id": "2", "text, or not": 'two, "too"'}),
+    (CSV.index(b"bad"), None),
+    (CSV.index(b"3,"), {"id": "3", "text, or not": ""}),
 ]
 
 
 @pytest.mark.parametrize("split", [1, 2, 7, 30, 1000])
 @pytest.mark.parametrize("name", ["in.csv", "in.csv.gz", "in.csv.zst"])
 def test_the_csv_header_counts_in_every_split(tmp_path: Path, name: str, split: int) -> None:
-    compress = {"csv": bytes, "gz": gzip.compress, "zst": zstd}[name.rpartition(".")[2]]
+    ways: dict[str, Callable[[bytes], bytes]] = {"csv": bytes, "gz": gzip.compress, "zst": zstd}
+    compress = ways[name.rpartition(".")[2]]
     write(tmp_path, name, compress(CSV))
     records, done = read_all(reader_of(tmp_path, name, kind="csv", split=split))
     assert [(place, record) for place, *_, record in records] == CSV_RECORDS

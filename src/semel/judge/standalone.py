@@ -42,7 +42,6 @@ def judge(
     never do. `reject` has reason: SQL condition. `accepted_id` is null unless the row is accepted; of a conflict it is the
     derived id.
 
-    >>> from pyspark.sql import SparkSession
     >>> spark = getfixture("spark")
     >>> rows = [(0, "a", "2026-01-01", 1), (1, "a", "2026-01-01", 1), (2, "a", "2026-01-01", 9), (3, "", "2026-01-01", 1)]
     >>> df = spark.createDataFrame(rows, "offset INT, event_id STRING, event_time STRING, amount INT")

@@ -217,7 +217,7 @@ def _cause(error: Exception) -> str:
         match[0] for match in _RAISED.finditer(str(error)) if not match[1].startswith(("org.", "java."))
     ]
     lines = [line for line in (*raised[-1:], *str(error).splitlines()) if line.strip()]
-    return lines[0].strip()[:300] if lines else type(error).__name__
+    return lines[0].strip().removeprefix("semel.errors.")[:300] if lines else type(error).__name__
 
 
 __all__ = ["AuditReport", "FeedPart", "Problem", "audit"]

@@ -80,11 +80,12 @@ class FeedPlaces:
                 pa.array([_digest(data or b"") for data in content.to_pylist()], pa.binary()),
                 pa.array([FEEDS.index(part.feed)] * count, pa.int32()),
                 pa.array([part.number] * count, pa.int32()),
-                pa.array([self._compared(position) for position in positions], pa.int32()),
+                pa.array([self.comparison(position) for position in positions], pa.int32()),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=_PLACES)
 
-    def _compared(self, position: str) -> int:
+    def comparison(self, position: str) -> int:
+        """What can be said of a record if no input has it: nothing, or that it was invented."""
         known = self.compared.get(position.rpartition(":")[0])
         if known is None:
             return _NOT_COMPARED if position.startswith(RESENT) else _NEVER_BOOKED

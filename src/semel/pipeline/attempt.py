@@ -82,9 +82,9 @@ class Attempt:
         tasks = self._tasks()
         with self.progress.working(self.spark, self.plan):
             self._write(tasks)
-            self.validation.confirm()
             reached(CrashPoint.AFTER_WRITE)
             notes = read_notes(self.folder, len(tasks))
+            self.validation.confirm(sum(note.handed_on for note in notes.values()))
             self._add_empty_feeds(notes)
             files = self._written(notes)
             results = seal_files(self.spark, SealStage(str(self.folder), files, self._segment_folder()))

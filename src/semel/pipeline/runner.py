@@ -217,7 +217,8 @@ class Pipeline:
             check_rules(empty, self.config.reject)
             if name is not None:
                 process = load_process(name, str(self.config.base))
-                extras = to_arrow_schema(StructType(check_process(empty, process, name)))
+                added = to_arrow_schema(StructType(check_process(empty, process, name)))
+                extras = pa.schema([field.with_nullable(True) for field in added])
         return Validation(self.config.reject, process, name), extras
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
