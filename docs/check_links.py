@@ -17,9 +17,7 @@ from urllib.parse import unquote
 _DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
-_INLINE = re.compile(
-    r"\]\(\s*(?:<([^<>]*)>|([^\s()<]*(?:\([^\s()]*\)[^\s()]*)*))(?:\s+[\"'(].*?[\"')])?\s*\)"
-)
+_INLINE = re.compile(r"\]\(\s*(?:<([^<>]*)>|([^\s()<]*(?:\([^\s()]*\)[^\s()]*)*))(?:\s+[\"'(].*?[\"')])?\s*\)")
 _DEFINITION = re.compile(r" {0,3}\[[^\]]+\]:\s+(?:<([^<>]*)>|(\S+))")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(.*?)(?:\s+#+)?\s*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)\s*$")

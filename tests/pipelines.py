@@ -70,9 +70,7 @@ class Place:
         folder = self.folder / "out" / str(feed)
         if not folder.is_dir():
             return []
-        table = ds.dataset(folder, format="parquet", partitioning="hive").to_table(
-            columns=list(columns) or None
-        )
+        table = ds.dataset(folder, format="parquet", partitioning="hive").to_table(columns=list(columns) or None)
         return sorted(table.to_pylist(), key=lambda row: str(row.get("position")))
 
     def verdicts(self) -> dict[str, str]:

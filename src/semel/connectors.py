@@ -46,9 +46,7 @@ CONNECTORS: Final = _connectors(
         (),
         "reading and writing Kafka topics",
     ),
-    Connector(
-        "avro", (f"org.apache.spark:spark-avro_{_SCALA}:{_SPARK}",), (), "reading and writing Avro files"
-    ),
+    Connector("avro", (f"org.apache.spark:spark-avro_{_SCALA}:{_SPARK}",), (), "reading and writing Avro files"),
     # The Delta artifact without the Spark version in its name is built for a later Spark.
     Connector("delta", (f"io.delta:delta-spark_4.1_{_SCALA}:4.4.0",), (), "reading and writing Delta tables"),
     Connector(

@@ -32,33 +32,18 @@ def uv() -> list[str]:
 
 @pytest.fixture
 def environment(uv: list[str], tmp_path: Path) -> Iterator[Path]:
-    """An environment with the wheel and the locked versions of its dependencies."""
+    """An environment with the wheel, and the locked versions of its dependencies, which uv has cached."""
     folder = tmp_path / "environment"
-    locked = tmp_path / "constraints.txt"
-    settings = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON")
-    }
-    export = [
-        "export",
-        "--frozen",
-        "--no-dev",
-        "--no-emit-project",
-        "--no-hashes",
-        "--output-file",
-        str(locked),
-    ]
-    _call([*uv, *export, "--quiet"], ROOT, settings)
+    python = str(folder / "bin" / "python")
+    foreign = ("VIRTUAL_ENV", "PYTHONPATH", "UV_PYTHON")
+    settings = {key: value for key, value in os.environ.items() if key not in foreign}
+    settings["UV_PROJECT_ENVIRONMENT"] = str(folder)
+    locked = ["sync", "--frozen", "--no-dev", "--no-install-project", "--python", sys.executable]
+    _call([*uv, *locked], ROOT, settings)
     _call([*uv, "build", "--wheel", "--out-dir", str(tmp_path / "dist")], ROOT, settings)
     [wheel] = (tmp_path / "dist").glob("semel-*.whl")
-    _call([*uv, "venv", "--python", sys.executable, str(folder)], tmp_path, settings)
-    python = str(folder / "bin" / "python")
-    _call(
-        [*uv, "pip", "install", "--python", python, "--constraint", str(locked), str(wheel)],
-        tmp_path,
-        settings,
-    )
+    _call([*uv, "pip", "install", "--python", python, "--no-deps", str(wheel)], tmp_path, settings)
+    _call([*uv, "pip", "check", "--python", python], tmp_path, settings)
     yield folder
     shutil.rmtree(folder)  # Spark is large, and pytest keeps what tests leave
 
@@ -95,7 +80,5 @@ def _call(command: list[str], folder: Path, settings: Mapping[str, str]) -> subp
     done = subprocess.run(
         command, cwd=folder, env=settings, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
-    assert done.returncode == 0, (
-        f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done

@@ -95,8 +95,8 @@ def void_runs(folder: Path, count: int) -> None:
         books.make_commit(
             sealed(
                 Commit(number=number, run=run, books=identity.books, status=Status.VOID, attempt="a0", moment=moment,
-                       mark=None, reference=None, horizon_seconds=1.0, counts=Counts(), files=[], feeds={}, segment=None,
-                       sinks=["parquet:out/"], previous=books.load().digest)
+                       mark=None, reference=None, horizon_seconds=1.0, counts=Counts(), files=[], feeds={},
+                       segment=None, sinks=["parquet:out/"], previous=books.load().digest)
             )
         )  # fmt: skip
 
@@ -140,9 +140,7 @@ def test_two_processes_at_the_same_time(spark: SparkSession, tmp_path: Path) -> 
     generate(tmp_path, SETTINGS)
     command = [sys.executable, "-m", "semel.cli.main", "run", str(tmp_path / "pipeline.yaml"), "--json"]
     command += ["--set", "source.max_files=1"]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     results = [process.communicate(timeout=240) for process in both]
     assert [process.returncode for process in both] == [0, 0], [errors for _, errors in results]
     feeds_equal_truth(tmp_path)

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pipelines import Place, event, ids
 from pyspark.sql import SparkSession
 
+from pipelines import Place, event, ids
 from semel.books.storage import LocalStorage
 from semel.errors import ConfigError, InputChanged, InputVanished, StoreUnavailable
 from semel.model.crashpoints import CrashPoint, arm
@@ -51,8 +51,12 @@ def settled(place: Place, spark: SparkSession) -> None:
 
 
 BEFORE_THE_COMMIT = [
-    CrashPoint.BEFORE_PLAN, CrashPoint.AFTER_PLAN, CrashPoint.AFTER_WRITE, CrashPoint.AFTER_SEAL, CrashPoint.BEFORE_COMMIT,
-]  # fmt: skip
+    CrashPoint.BEFORE_PLAN,
+    CrashPoint.AFTER_PLAN,
+    CrashPoint.AFTER_WRITE,
+    CrashPoint.AFTER_SEAL,
+    CrashPoint.BEFORE_COMMIT,
+]
 
 
 @pytest.mark.parametrize("point", BEFORE_THE_COMMIT)
@@ -89,9 +93,7 @@ def test_two_publishers(point: CrashPoint, place: Place, spark: SparkSession) ->
     settled(place, spark)
 
 
-def test_the_answer_to_the_commit_is_lost(
-    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_answer_to_the_commit_is_lost(place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     create = LocalStorage.create
 
     def create_and_lose_the_answer(self: LocalStorage, name: str, content: bytes) -> bool:
@@ -173,7 +175,7 @@ def test_a_voided_run_that_a_zombie_still_works_on(place: Place, spark: SparkSes
 
     with at(CrashPoint.BEFORE_COMMIT, void):
         report = place.pipeline().run(spark)
-    assert [run.status for run in report.runs][0] == "void"
+    assert report.runs[0].status == "void"
     place.pipeline().run(spark)
     assert len(place.verdicts()) == 5
     settled(place, spark)
@@ -210,5 +212,8 @@ def test_the_whole_folder_can_be_moved(place: Place, spark: SparkSession, tmp_pa
     there.write("b.jsonl", [event("e1"), event("e7")])
     there.pipeline().run(spark)
     verdicts = there.verdicts()
-    assert [verdicts[key] for key in sorted(verdicts) if key.startswith("in/b.jsonl")] == ["duplicate", "accepted"]
+    assert [verdicts[key] for key in sorted(verdicts) if key.startswith("in/b.jsonl")] == [
+        "duplicate",
+        "accepted",
+    ]
     assert len(verdicts) == 7

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pipelines import DEFAULT, Place, event, ids
 from pyspark.sql import SparkSession
 
 import semel
+from pipelines import DEFAULT, Place, event, ids
 from semel.errors import ConfigError, RunFailed
 from semel.pipeline.config import load_config
 from semel.pipeline.runner import Pipeline
@@ -21,7 +21,14 @@ from semel.testing.generator import GeneratorSettings, expected_counts, generate
 
 @pytest.mark.parametrize(
     ("kind", "compression", "files"),
-    [("jsonl", None, 3), ("jsonl", "gzip", 1), ("jsonl", "zstd", 2), ("csv", None, 1), ("csv", "zstd", 1), ("parquet", None, 1)],
+    [
+        ("jsonl", None, 3),
+        ("jsonl", "gzip", 1),
+        ("jsonl", "zstd", 2),
+        ("csv", None, 1),
+        ("csv", "zstd", 1),
+        ("parquet", None, 1),
+    ],
 )
 def test_generated_sets_come_out_as_their_truth(
     spark: SparkSession, tmp_path: Path, kind: Any, compression: Any, files: int
@@ -37,7 +44,13 @@ def test_generated_sets_come_out_as_their_truth(
 
 def test_what_cannot_be_read_is_bad_with_its_exact_bytes(spark: SparkSession, tmp_path: Path) -> None:
     place = Place(tmp_path)
-    broken = [b'\xef\xbb\xbf{"id": "\xff"}', b"[1]\r", b'{"id": "x"}', b"\x00", b'{"id": 1.5, "time": "2026-01-01"}']
+    broken = [
+        b'\xef\xbb\xbf{"id": "\xff"}',
+        b"[1]\r",
+        b'{"id": "x"}',
+        b"\x00",
+        b'{"id": 1.5, "time": "2026-01-01"}',
+    ]
     place.write("a.jsonl", [*broken, b"", b"\r", event(12345678901234567890), event("s", note=7)])
     report = place.pipeline().run(spark)
     assert report.runs[0].counts.as_dict()["read"] == 7
@@ -90,7 +103,10 @@ def test_a_schema_column_added_later(spark: SparkSession, tmp_path: Path) -> Non
     place.file.write_text(DEFAULT.replace("note STRING", "note STRING, extra INT"))
     place.write("b.jsonl", [event("e2", extra=3)])
     place.pipeline().run(spark)
-    assert {row.event_id: row.extra for row in semel.read(spark, place.file).collect()} == {"e1": None, "e2": 3}
+    assert {row.event_id: row.extra for row in semel.read(spark, place.file).collect()} == {
+        "e1": None,
+        "e2": 3,
+    }
 
 
 def test_a_file_that_cannot_be_decompressed_fails_the_run_with_its_name(spark: SparkSession, tmp_path: Path) -> None:
@@ -107,7 +123,10 @@ def test_a_file_that_cannot_be_decompressed_fails_the_run_with_its_name(spark: S
 def test_composite_ids_and_epoch_times(spark: SparkSession, tmp_path: Path) -> None:
     text = "pipeline: orders\nsource: {path: in/}\nevent: {id: [shop, order.id], time: at, unit: ms}\n"
     place = Place(tmp_path, text)
-    place.write("a.jsonl", [{"shop": 1, "order": {"id": "x"}, "at": 1_700_000_000_123}, {"shop": 1, "order": {}, "at": 1}])
+    place.write(
+        "a.jsonl",
+        [{"shop": 1, "order": {"id": "x"}, "at": 1_700_000_000_123}, {"shop": 1, "order": {}, "at": 1}],
+    )
     place.pipeline().run(spark)
     (row,) = place.rows("events")
     assert row["event_id"] == '["1","x"]'

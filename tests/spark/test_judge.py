@@ -31,7 +31,11 @@ def verdicts(spark: SparkSession, *given: tuple[Any, ...], **options: Any) -> li
 @pytest.mark.parametrize(
     ("given", "options", "expected"),
     [
-        ([("a", 1.0), ("a", 1.0), ("a", 2.0), ("a", 2.0)], {}, ["accepted", "duplicate", "conflict", "duplicate"]),
+        (
+            [("a", 1.0), ("a", 1.0), ("a", 2.0), ("a", 2.0)],
+            {},
+            ["accepted", "duplicate", "conflict", "duplicate"],
+        ),
         ([("a", 1.0), ("a", 2.0)], {"conflict": "rename-all"}, ["conflict", "conflict"]),
         ([("a", 1.0), ("a", 2.0)], {"conflict": "reject"}, ["accepted", "rejected"]),
         ([("a", -1.0), ("a", 1.0)], {"reject": {"negative": "amount < 0"}}, ["rejected", "accepted"]),

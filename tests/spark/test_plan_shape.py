@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pipelines import Place, event
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+
+from pipelines import Place, event
 
 SHOP = """
 from pyspark.sql import functions as F

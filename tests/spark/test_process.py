@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pipelines import DEFAULT, Place, event, ids
 from pyspark.sql import SparkSession
 
+from pipelines import DEFAULT, Place, event, ids
 from semel.errors import ConfigError, ProcessBroken, RunFailed
 
 FUNCTIONS = """
@@ -56,7 +56,14 @@ def place(tmp_path: Path) -> Place:
     place = Place(tmp_path)
     place.write(
         "a.jsonl",
-        [event("e1", 20), event("e2", note="no"), event("e3"), event("e3"), event("e4", -1, note="no"), b"bad"],
+        [
+            event("e1", 20),
+            event("e2", note="no"),
+            event("e3"),
+            event("e3"),
+            event("e4", -1, note="no"),
+            b"bad",
+        ],
     )
     (tmp_path / f"functions_{id(place)}.py").write_text(FUNCTIONS)
     return place

@@ -68,9 +68,7 @@ DIFFERENT_OBJECTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("what", "one", "other"), DIFFERENT_OBJECTS, ids=[row[0] for row in DIFFERENT_OBJECTS]
-)
+@pytest.mark.parametrize(("what", "one", "other"), DIFFERENT_OBJECTS, ids=[row[0] for row in DIFFERENT_OBJECTS])
 def test_what_is_another_value_stays_apart(what: str, one: str, other: str) -> None:
     assert form(one) != form(other)
 

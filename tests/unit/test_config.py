@@ -101,9 +101,7 @@ def test_a_small_file_has_every_default() -> None:
     assert config.ledger.location is not None
     assert config.ledger.location.local(config.base) == BASE / "books/ledger"
     assert config.witness is None
-    assert [(feed.kind, feed.location.local(config.base)) for feed in config.feeds] == [
-        ("parquet", BASE / "out")
-    ]
+    assert [(feed.kind, feed.location.local(config.base)) for feed in config.feeds] == [("parquet", BASE / "out")]
     assert config.books.local(config.base) == BASE / "books"
 
 
@@ -256,8 +254,7 @@ WRONG = {
     ),
     "a wrong format": (
         with_source("format: jsonll"),
-        "clicks.yaml:4: source.format: 'jsonll' is not allowed;"
-        " use one of csv, jsonl, parquet (did you mean 'jsonl'?)",
+        "clicks.yaml:4: source.format: 'jsonll' is not allowed; use one of csv, jsonl, parquet (did you mean 'jsonl'?)",
     ),
     "a format in capitals": (with_source("format: CSV"), "(did you mean 'csv'?)"),
     "an empty format": (
@@ -272,8 +269,7 @@ WRONG = {
     "a wrong kind": (with_source("kind: file"), "'file' is not allowed; use files (did you mean 'files'?)"),
     "a kind to come": (
         SMALL.replace("path: in/", "kind: kafka\n  bootstrap: b:1\n  topic: t"),
-        "clicks.yaml:3: source.kind: `kind: kafka` is not available in this version of semel;"
-        " available: files",
+        "clicks.yaml:3: source.kind: `kind: kafka` is not available in this version of semel; available: files",
     ),
     "landed": (with_source("kind: landed"), "`kind: landed` is not available in this version of semel"),
     "snowplow": (
@@ -484,9 +480,7 @@ def test_a_path_that_only_looks_near_is_allowed() -> None:
 
 
 def test_overrides_replace_add_and_take_lists() -> None:
-    config = parse(
-        FULL, "source.format=csv", "feeds=[parquet:a, parquet:b]", "reject.too much=amount >= 5", "process="
-    )
+    config = parse(FULL, "source.format=csv", "feeds=[parquet:a, parquet:b]", "reject.too much=amount >= 5", "process=")
     assert config.source.format == "csv"
     assert [feed.text for feed in config.feeds] == ["parquet:a", "parquet:b"]
     assert config.reject == {"negative amount": "amount < 0", "too much": "amount >= 5"}

@@ -81,9 +81,7 @@ def test_a_broken_link_is_named_with_its_place(tmp_path: Path, link: str, reason
 def test_documents_in_folders_count_from_where_they_lie(tmp_path: Path) -> None:
     _write(tmp_path, "")
     (tmp_path / "docs" / "deep").mkdir()
-    (tmp_path / "docs" / "deep" / "page.md").write_text(
-        "[up](../other.md) [root](../../README.md#here) [x](y.md)\n"
-    )
+    (tmp_path / "docs" / "deep" / "page.md").write_text("[up](../other.md) [root](../../README.md#here) [x](y.md)\n")
     status, output = check(tmp_path)
     assert status == 1
     assert output.splitlines()[0] == "docs/deep/page.md:1: y.md: does not exist"

@@ -93,9 +93,7 @@ def test_java_is_looked_for_where_spark_does(tmp_path: Path) -> None:
     ("version", "specification", "why"),
     [("1.8.0_402", "1.8", "too old"), ("11.0.22", "11", "too old"), ("25.0.3", "25", "too new")],
 )
-def test_a_java_of_the_wrong_version_is_missing(
-    tmp_path: Path, version: str, specification: str, why: str
-) -> None:
+def test_a_java_of_the_wrong_version_is_missing(tmp_path: Path, version: str, specification: str, why: str) -> None:
     home = fake_java(tmp_path / "java", java_body(version, specification))
     [java] = java_checks(JAVA_HOME=str(home), PATH="")
     assert java.status is State.MISSING
@@ -194,9 +192,7 @@ def test_the_interpreter_of_the_workers(tmp_path: Path) -> None:
     assert check_worker_python(sys.executable, sys.executable).status is State.OK
     other = tmp_path / "python"
     other.symlink_to(Path(sys.executable).resolve())
-    assert check_worker_python(str(other), sys.executable).status is State.WARN, (
-        "the same file, another environment"
-    )
+    assert check_worker_python(str(other), sys.executable).status is State.WARN, "the same file, another environment"
     assert check_worker_python(str(tmp_path / "gone"), sys.executable).status is State.MISSING
 
 
@@ -267,9 +263,7 @@ def test_the_settings_of_connectors() -> None:
     assert "software.amazon.awssdk:bundle" in settings["spark.jars.excludes"].split(",")
     assert spark_packages() == {}
     assert all(name == connector.name for name, connector in CONNECTORS.items())
-    with pytest.raises(
-        ConfigError, match="'oracle' is not a connector; use one of kafka, avro, delta, iceberg, s3"
-    ):
+    with pytest.raises(ConfigError, match="'oracle' is not a connector; use one of kafka, avro, delta, iceberg, s3"):
         spark_packages("oracle")
 
 
@@ -361,9 +355,7 @@ def test_a_good_pipeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert status == 0
     assert list(rows) == ["pipeline file", "source", "books", "ledger", "feeds", "feeds rename"]
     assert {row["status"] for row in rows.values()} == {"ok"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["clicks.yaml", "in", "java"], (
-        "nothing was made"
-    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clicks.yaml", "in", "java"], "nothing was made"
     _, rows = pipeline_rows(file, capsys, "--set", "ledger=none")
     assert "ledger" not in rows
 

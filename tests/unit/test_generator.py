@@ -129,9 +129,7 @@ def judge_batches(folder: Path, settings: GeneratorSettings) -> Iterator[list[Ju
 
 def assert_truth_is_what_the_rules_say(folder: Path, settings: GeneratorSettings) -> None:
     truth = read_truth(folder).to_pylist()
-    expected = [
-        ((row["file"], row["offset"]), row["batch"], row["verdict"], row["event_id"]) for row in truth
-    ]
+    expected = [((row["file"], row["offset"]), row["batch"], row["verdict"], row["event_id"]) for row in truth]
     judged = [
         (each.record.place, batch, each.verdict.value, each.record.event_id)
         for batch, run in enumerate(judge_batches(folder, settings))
@@ -165,9 +163,7 @@ def all_bytes(folder: Path) -> dict[str, bytes]:
         pytest.param(replace(SMALL, seed=17, format="parquet"), id="parquet"),
         pytest.param(replace(SMALL, seed=18, compression="gzip"), id="gzip"),
         pytest.param(replace(SMALL, seed=19, compression="zstd"), id="zstd"),
-        pytest.param(
-            replace(SMALL, seed=20, events=70_000, batches=2, files_per_batch=1), id="several blocks"
-        ),
+        pytest.param(replace(SMALL, seed=20, events=70_000, batches=2, files_per_batch=1), id="several blocks"),
         pytest.param(
             GeneratorSettings(
                 events=300, batches=2, duplicates=0, conflicts=0, late=0, rejected=0, bad=0, payload_bytes=1

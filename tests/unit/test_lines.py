@@ -99,9 +99,7 @@ def test_a_line_longer_than_several_splits_belongs_to_the_one_in_which_it_starts
         (3, 3, []),
     ],
 )
-def test_a_line_belongs_to_the_range_of_its_first_byte(
-    start: int, end: int, found: list[tuple[int, bytes]]
-) -> None:
+def test_a_line_belongs_to_the_range_of_its_first_byte(start: int, end: int, found: list[tuple[int, bytes]]) -> None:
     assert flat(RangeReader(io.BytesIO(b"ab\ncd\n\nef"), start, end)) == found
 
 

@@ -437,10 +437,7 @@ def test_arrow_casts(kind: str, source: pa.DataType, values: list[Any], expected
     converter = Converter(parse_schema(f"v {kind}"))
     [array], messages = converter.cast(batch)
     assert array.type == converter.schema.arrow().types[0]
-    got = [
-        value if message is None else REFUSED
-        for value, message in zip(array.to_pylist(), messages, strict=True)
-    ]
+    got = [value if message is None else REFUSED for value, message in zip(array.to_pylist(), messages, strict=True)]
     assert got == expected
 
 
@@ -478,21 +475,15 @@ MOMENTS = st.one_of(
     st.datetimes().map(datetime.isoformat),
     st.datetimes(timezones=st.just(UTC)).map(datetime.isoformat),
     st.dates().map(date.isoformat),
-    st.from_regex(
-        r"\d{4}-[01]\d-[0-3]\d[T ]\d\d(:\d\d){1,2}(\.\d{1,9})?(Z|[+-]\d\d(:?\d\d)?)?", fullmatch=True
-    ),
+    st.from_regex(r"\d{4}-[01]\d-[0-3]\d[T ]\d\d(:\d\d){1,2}(\.\d{1,9})?(Z|[+-]\d\d(:?\d\d)?)?", fullmatch=True),
 )
 NUMERALS = st.one_of(
     st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,5})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
-    st.sampled_from(
-        ["", "true", "0", "1", "-0", "0x1", "0X1f", "nan", "-inf", "1_0", " 1", "1 ", ".5", "1."]
-    ),
+    st.sampled_from(["", "true", "0", "1", "-0", "0x1", "0X1f", "nan", "-inf", "1_0", " 1", "1 ", ".5", "1."]),
 )
 TEXTS = st.one_of(st.text(max_size=5), MOMENTS, NUMERALS)
 SCALARS = st.one_of(st.none(), NUMBERS, TEXTS)
-VALUES = st.one_of(
-    SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.sampled_from("xyz"), SCALARS, max_size=3)
-)
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.sampled_from("xyz"), SCALARS, max_size=3))
 
 
 def assert_both_ways_agree(converter: Converter, records: Sequence[dict[str, Any] | None]) -> None:

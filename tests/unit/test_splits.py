@@ -42,9 +42,7 @@ splits = st.integers(1000, 2 * OPENING_COSTS)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_slices(
-    what: str, files: list[tuple[int, bool]], split: int, tasks: list[list[tuple[int, int, int]]]
-) -> None:
+def test_slices(what: str, files: list[tuple[int, bool]], split: int, tasks: list[list[tuple[int, int, int]]]) -> None:
     planned = plan_slices(files, split)
     assert [[(piece.file, piece.start, piece.end) for piece in task] for task in planned] == tasks
 

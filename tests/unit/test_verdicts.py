@@ -226,9 +226,7 @@ def test_unknown_conflict_rule() -> None:
 
 
 def test_memory_holds_what_was_accepted_under_the_id_as_sent() -> None:
-    run = in_order(
-        [sent("a", "01", 60), sent("a", "02", 70), sent("b", "03", rejected="x"), sent("c", "04", 1)]
-    )
+    run = in_order([sent("a", "01", 60), sent("a", "02", 70), sent("b", "03", rejected="x"), sent("c", "04", 1)])
     before = Accepted({("z", "00"): 50})
     after = before.after(judge_sequence(run, before, 50, "rename"))
     assert after.times == {("z", "00"): 50, ("a", "01"): 60, ("a", "02"): 70}
@@ -281,15 +279,11 @@ def test_cuts_into_runs_do_not_matter(records: list[Identified], cuts: set[int],
 
 
 @given(records=RECORDS, mark=st.none() | st.integers(0, 200), data=st.data())
-def test_order_of_arrival_does_not_matter(
-    records: list[Identified], mark: int | None, data: st.DataObject
-) -> None:
+def test_order_of_arrival_does_not_matter(records: list[Identified], mark: int | None, data: st.DataObject) -> None:
     placed = in_order(records)
     shuffled = data.draw(st.permutations(placed))
     for rule in ("rename", "rename-all", "reject"):
-        assert judge_sequence(shuffled, Accepted(), mark, rule) == judge_sequence(
-            placed, Accepted(), mark, rule
-        )
+        assert judge_sequence(shuffled, Accepted(), mark, rule) == judge_sequence(placed, Accepted(), mark, rule)
 
 
 @given(records=RECORDS, mark=st.none() | st.integers(0, 200))

@@ -162,13 +162,9 @@ class Books:
             unknown = error
         standing = self.commit(commit.number)
         if standing is None:
-            raise unknown or StoreUnavailable(
-                f"commit {commit.number} was written but cannot be read back; run again"
-            )
+            raise unknown or StoreUnavailable(f"commit {commit.number} was written but cannot be read back; run again")
         if standing.attempt != commit.attempt:
-            raise CommittedByAnother(
-                f"run {commit.run} was {standing.status.value} by another process", run=commit.run
-            )
+            raise CommittedByAnother(f"run {commit.run} was {standing.status.value} by another process", run=commit.run)
         reached(CrashPoint.AFTER_COMMIT)
 
     def checkpoint(self, state: State) -> None:

@@ -24,5 +24,7 @@ def audit(options: Namespace) -> int:
             print(f"note: {note}")
         for problem in report.problems:
             print(f"problem: {problem}")
-        print("the books balance" if report.balanced else f"the books do not balance: {len(report.problems)} problem(s)")
+        print(
+            "the books balance" if report.balanced else f"the books do not balance: {len(report.problems)} problem(s)"
+        )
     return 0 if report.balanced else 1

@@ -41,7 +41,7 @@ def demo(options: Namespace) -> int:
     total = Counts()
 
     with _step(f"generating batches 1 and 2, {options.events:,} events each"):
-        generate(folder, settings, range(0, 2))
+        generate(folder, settings, range(2))
     with _step("starting Spark"):
         spark = build_session()
     pipeline = Pipeline(load_config(folder / "pipeline.yaml", ["source.max_files=1"]))
@@ -105,7 +105,12 @@ def _run_and_crash(folder: Path) -> None:
 
 
 def _compare(counts: Counts, truth: dict[str, int]) -> list[dict[str, object]]:
-    feeds = {"events": "accepted", "  of them conflicts": "conflicts", "duplicates": "duplicates", "stale": "stale"}
+    feeds = {
+        "events": "accepted",
+        "  of them conflicts": "conflicts",
+        "duplicates": "duplicates",
+        "stale": "stale",
+    }
     feeds |= {"rejected": "rejected", "bad": "bad", "all that was read": "read"}
     found = counts.as_dict()
     return [{"feed": feed, "rows": found[key], "truth": truth[key]} for feed, key in feeds.items()]

@@ -111,9 +111,7 @@ def check_package(name: str, version_of: Callable[[str], str] = metadata.version
     except metadata.PackageNotFoundError:
         return Check(name, State.MISSING, "not installed", remedy)
     fits = _numbers(found) >= _numbers(lowest) and (too_high is None or _numbers(found) < _numbers(too_high))
-    return (
-        Check(name, State.OK, found) if fits else Check(name, State.MISSING, f"{found}, not {wanted}", remedy)
-    )
+    return Check(name, State.OK, found) if fits else Check(name, State.MISSING, f"{found}, not {wanted}", remedy)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -132,9 +130,7 @@ def check_worker_python(given: str, own: str) -> Check:
         return Check(name, State.OK, "not set; the workers take this interpreter")
     found = shutil.which(given)
     if found is None:
-        return Check(
-            name, State.MISSING, f"{given} is not there; no worker could start", "unset PYSPARK_PYTHON"
-        )
+        return Check(name, State.MISSING, f"{given} is not there; no worker could start", "unset PYSPARK_PYTHON")
     if _same_interpreter(Path(found), Path(own)):
         return Check(name, State.OK, given)
     return Check(
@@ -156,9 +152,7 @@ def check_spark_home(given: str) -> Check:
         return Check(name, State.OK, "not set; Spark is the one that pyspark brings")
     home = Path(given)
     if not (home / "bin" / "spark-submit").exists():
-        return Check(
-            name, State.MISSING, f"{given} has no bin/spark-submit; Spark could not start", "unset SPARK_HOME"
-        )
+        return Check(name, State.MISSING, f"{given} has no bin/spark-submit; Spark could not start", "unset SPARK_HOME")
     try:
         own = Path(str(metadata.distribution("pyspark").locate_file("pyspark")))
     except metadata.PackageNotFoundError:
@@ -186,9 +180,7 @@ def check_memory(available: int | None) -> Check:
     )
 
 
-def check_disk(
-    name: str, folder: Path, free: Callable[[Path], int], remedy: str = "make room there"
-) -> Check:
+def check_disk(name: str, folder: Path, free: Callable[[Path], int], remedy: str = "make room there") -> Check:
     size = free(folder)
     if size >= _LITTLE_DISK:
         return Check(name, State.OK, f"{_size(size)} free in {folder}")
@@ -263,16 +255,12 @@ def _check_source(text: str, config: PipelineConfig) -> Check:
     if os.access(place, os.F_OK):
         if os.access(place, os.R_OK):
             return Check("source", State.OK, str(place))
-        return Check(
-            "source", State.MISSING, f"{place} may not be read", f"chmod +r {place}, or run as its owner"
-        )
+        return Check("source", State.MISSING, f"{place} may not be read", f"chmod +r {place}, or run as its owner")
     if _GLOB.search(text):
         return Check("source", State.OK, f"{place}, a pattern")
     if any(config.books.local(config.base).glob("commits/*")):
         return Check("source", State.WARN, f"{place} is not there; fine if all of it was booked before", "")
-    return Check(
-        "source", State.MISSING, f"{place} does not exist", f"mkdir -p {place}, or correct source.path", True
-    )
+    return Check("source", State.MISSING, f"{place} does not exist", f"mkdir -p {place}, or correct source.path", True)
 
 
 def check_folder(name: str, folder: Path) -> Check:
@@ -286,17 +274,13 @@ def check_folder(name: str, folder: Path) -> Check:
             f"name another folder in `{name}`",
         )
     if not os.access(place, os.W_OK | os.X_OK):
-        return Check(
-            name, State.MISSING, f"{place} may not be written to", f"chmod u+wx {place}, or run as its owner"
-        )
+        return Check(name, State.MISSING, f"{place} may not be written to", f"chmod u+wx {place}, or run as its owner")
     return Check(name, State.OK, str(folder) if place == folder else f"{folder}, which will be made")
 
 
 def check_rename(folder: Path, device: Callable[[Path], int] = lambda path: path.stat().st_dev) -> Check:
     """A run appears in a feed by a rename, which does not cross file systems."""
-    places = [
-        place for place in (folder / ATTEMPTS, *(folder / feed.value for feed in Feed)) if place.is_dir()
-    ]
+    places = [place for place in (folder / ATTEMPTS, *(folder / feed.value for feed in Feed)) if place.is_dir()]
     if len({device(place) for place in places}) <= 1:
         return Check("feeds rename", State.OK, f"{folder} is on one file system")
     return Check(

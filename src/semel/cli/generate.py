@@ -8,7 +8,8 @@ from pathlib import Path
 
 from semel.cli.display import show_table
 from semel.errors import ConfigError
-from semel.testing.generator import GeneratorSettings, expected_counts, generate as generate_events
+from semel.testing.generator import GeneratorSettings, expected_counts
+from semel.testing.generator import generate as generate_events
 
 
 def generate(options: Namespace) -> int:

@@ -80,7 +80,10 @@ def _set_up_logging(options: argparse.Namespace) -> None:
 
 def _parser() -> _Parser:
     parser = _Parser(
-        prog="semel", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="semel",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"semel {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
@@ -93,46 +96,100 @@ def _parser() -> _Parser:
     command.add_argument("--every", default="5s", metavar="TIME", help="with --follow: how often to look (default 5s)")
     _json(command)
 
-    command = _command(commands, "audit", "audit:audit", "prove from disk that the books balance", "semel audit clicks.yaml")
+    command = _command(
+        commands, "audit", "audit:audit", "prove from disk that the books balance", "semel audit clicks.yaml"
+    )
     _pipeline(command)
     command.add_argument("--quick", action="store_true", help="counts and checksums only, without Spark")
     _json(command)
 
-    command = _command(commands, "runs", "runs:runs", "the history of a pipeline, newest last", "semel runs clicks.yaml --last 5")
+    command = _command(
+        commands,
+        "runs",
+        "runs:runs",
+        "the history of a pipeline, newest last",
+        "semel runs clicks.yaml --last 5",
+    )
     _pipeline(command)
     command.add_argument("--last", type=int, metavar="N", help="only the newest N")
     _json(command)
 
-    command = _command(commands, "void", "runs:void", "give up an open run whose input is gone", "semel void clicks.yaml r000000007-20260102T030405Z")
+    command = _command(
+        commands,
+        "void",
+        "runs:void",
+        "give up an open run whose input is gone",
+        "semel void clicks.yaml r000000007-20260102T030405Z",
+    )
     _pipeline(command)
     command.add_argument("run", metavar="RUN", help="the run id, as `semel runs` shows it")
     command.add_argument("--yes", action="store_true", help="do not ask")
     _json(command)
 
-    command = _command(commands, "demo", "demo:demo", "see it work, without a server, in under a minute", "semel demo --folder /tmp/semel-demo")
+    command = _command(
+        commands,
+        "demo",
+        "demo:demo",
+        "see it work, without a server, in under a minute",
+        "semel demo --folder /tmp/semel-demo",
+    )
     command.add_argument("--folder", default="semel-demo", help="where to leave it (default: semel-demo)")
-    command.add_argument("--events", type=int, default=20_000, metavar="N", help="events in each of three batches (default 20000)")
+    command.add_argument(
+        "--events",
+        type=int,
+        default=20_000,
+        metavar="N",
+        help="events in each of three batches (default 20000)",
+    )
     command.add_argument("--seed", type=int, default=1, help="another seed makes other events")
     _common(command)
 
-    command = _command(commands, "generate", "generate:generate", "events with known truth, for trying things out", "semel generate shop --events 100000 --batches 3 --duplicates 0.1")
+    command = _command(
+        commands,
+        "generate",
+        "generate:generate",
+        "events with known truth, for trying things out",
+        "semel generate shop --events 100000 --batches 3 --duplicates 0.1",
+    )
     command.add_argument("folder", metavar="FOLDER", help="gets in/, truth/ and pipeline.yaml")
-    command.add_argument("--events", type=int, default=10_000, metavar="N", help="records in each batch (default 10000)")
+    command.add_argument(
+        "--events", type=int, default=10_000, metavar="N", help="records in each batch (default 10000)"
+    )
     command.add_argument("--batches", type=int, default=1, metavar="N", help="default 1")
     command.add_argument("--files", type=int, default=1, metavar="N", help="files in each batch (default 1)")
     command.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl")
     command.add_argument("--compression", choices=("gzip", "zstd"))
     command.add_argument("--seed", type=int, default=1)
-    for share, default in (("duplicates", 0.1), ("conflicts", 0.01), ("late", 0.01), ("rejected", 0.02), ("bad", 0.01)):
+    for share, default in (
+        ("duplicates", 0.1),
+        ("conflicts", 0.01),
+        ("late", 0.01),
+        ("rejected", 0.02),
+        ("bad", 0.01),
+    ):
         command.add_argument(f"--{share}", type=float, default=default, metavar="SHARE", help=f"default {default}")
     _json(command)
 
-    command = _command(commands, "schema", "schema:schema", "the JSON Schema of the pipeline file, for editors", "semel schema > semel.schema.json")
+    command = _command(
+        commands,
+        "schema",
+        "schema:schema",
+        "the JSON Schema of the pipeline file, for editors",
+        "semel schema > semel.schema.json",
+    )
     _common(command)
 
-    command = _command(commands, "doctor", "doctor:doctor", "what this machine has and lacks, and how to mend it", "semel doctor clicks.yaml")
+    command = _command(
+        commands,
+        "doctor",
+        "doctor:doctor",
+        "what this machine has and lacks, and how to mend it",
+        "semel doctor clicks.yaml",
+    )
     command.add_argument("pipeline", nargs="?", metavar="PIPELINE.yaml", help="check this pipeline file too")
-    command.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
+    command.add_argument(
+        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="override a setting"
+    )
     _json(command)
     return parser
 
@@ -152,7 +209,12 @@ def _command(commands: Any, name: str, function: str, help_text: str, example: s
 def _pipeline(command: argparse.ArgumentParser) -> None:
     command.add_argument("pipeline", metavar="PIPELINE.yaml", help="the pipeline file")
     command.add_argument(
-        "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="override a setting, as in --set horizon=7d"
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a setting, as in --set horizon=7d",
     )
 
 

@@ -13,7 +13,19 @@ from semel.pipeline.config import load_config
 from semel.pipeline.runner import Pipeline
 from semel.pipeline.workspace import Workspace
 
-_COLUMNS = ("run", "status", "moment", "files", "read", "accepted", "conflicts", "duplicates", "stale", "rejected", "bad")
+_COLUMNS = (
+    "run",
+    "status",
+    "moment",
+    "files",
+    "read",
+    "accepted",
+    "conflicts",
+    "duplicates",
+    "stale",
+    "rejected",
+    "bad",
+)
 
 
 def runs(options: Namespace) -> int:

@@ -31,7 +31,7 @@ _HASH_BITS: Final = 64
 
 
 def decide(events: DataFrame, conflict: ConflictRule, partition_bits: int) -> DataFrame:
-    """Open events, with `reject_reason`, to the rows of the feeds `events`, `duplicates` and `rejected`, with `feed`."""
+    """Open events, with `reject_reason`, to the rows of the feeds events, duplicates and rejected, with `feed`."""
     placed = events.select(
         "*",
         F.col(f"{INTERNAL}.place").alias("_place"),
@@ -59,9 +59,7 @@ def _partition(bits: int) -> Column:
 def _verdict(conflict: ConflictRule) -> Column:
     first, place = F.col("_first"), F.col("_place")
     others = F.col("_known") | (
-        F.col("_id_first") != F.col("_id_last")
-        if conflict is ConflictRule.RENAME_ALL
-        else first != F.col("_id_first")
+        F.col("_id_first") != F.col("_id_last") if conflict is ConflictRule.RENAME_ALL else first != F.col("_id_first")
     )
     rejected = first.isNull() | (place < first)
     if conflict is ConflictRule.REJECT:
@@ -97,9 +95,7 @@ def _as_feeds(judged: DataFrame, conflict: ConflictRule) -> DataFrame:
     }
     columns = [made.get(name, F.col(name)).alias(name) for name, _, _ in FEED_COLUMNS]
     known = {name for name, _, _ in FEED_COLUMNS} | {REJECT_REASON}
-    others = [
-        F.col(_quoted(name)) for name in judged.columns if name not in known and not _is_working_column(name)
-    ]
+    others = [F.col(_quoted(name)) for name in judged.columns if name not in known and not _is_working_column(name)]
     return judged.select(*columns, *others, feed.otherwise(FEED_OF[Verdict.ACCEPTED].value).alias(FEED))
 
 

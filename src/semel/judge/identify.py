@@ -44,7 +44,7 @@ class EventRules:
 
 
 class Identified(NamedTuple):
-    """Parallel to the block: `reasons` is None for a good event; ids, prints and times of bad ones are what could be read."""
+    """Parallel to the block; `reasons` is None for a good event, and a bad one has what could be read of it."""
 
     ids: list[str | None]
     prints: list[str | None]
@@ -97,7 +97,9 @@ class Identifier:
         else:
             time = self._parse_time(value)
         if time > self.rules.latest:
-            raise NotATime(f"the time {iso(time)} is too far ahead; the latest that this run takes is {iso(self.rules.latest)}")
+            raise NotATime(
+                f"the time {iso(time)} is too far ahead; the latest that this run takes is {iso(self.rules.latest)}"
+            )
         return time
 
     def _typed(self, block: Block, reasons: list[str | None]) -> list[pa.Array]:
@@ -186,7 +188,9 @@ def _id_text(value: Any, path: str) -> str:
         return str(value)
     if value is None:
         raise NotAnId(f"the id {path} is missing")
-    kind = {bool: "a truth value", list: "a list", dict: "an object"}.get(type(value), f"a {type(value).__name__.lower()}")
+    kind = {bool: "a truth value", list: "a list", dict: "an object"}.get(
+        type(value), f"a {type(value).__name__.lower()}"
+    )
     raise NotAnId(f"the id {path} is {kind}, neither text nor integer")
 
 

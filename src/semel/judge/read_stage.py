@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from semel.books.storage import LocalStorage
-from semel.judge.columns import INTERNAL, TIMESTAMP, feed_schema, open_schema
+from semel.judge.columns import TIMESTAMP, feed_schema, open_schema
 from semel.judge.identify import EventRules, Identified, Identifier
 from semel.ledgers.base import Lookup
 from semel.ledgers.keys import keys_of

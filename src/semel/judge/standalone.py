@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DateType, IntegralType, MapType, NumericType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    IntegralType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from semel.errors import ConfigError
 from semel.judge.columns import INTERNAL
@@ -36,14 +45,14 @@ def judge(
 ) -> DataFrame:
     """The same rows, each with `verdict`, `reason`, `fingerprint` and `accepted_id`.
 
-    `id` names the column of the event id, or several: a composite key; `time` the event time: a timestamp, ISO 8601 text or
-    a number. `order` names what puts the rows in order: the first of equal ones is accepted. It has to tell any two rows
-    apart, or which copy is accepted is open. `exclude` names columns that do not count in the fingerprint; the order's
-    never do. `reject` has reason: SQL condition. `accepted_id` is null unless the row is accepted; of a conflict it is the
-    derived id.
+    `id` names the column of the event id, or several: a composite key; `time` the event time: a timestamp, ISO 8601
+    text or a number. `order` names what puts the rows in order: the first of equal ones is accepted. It has to tell
+    any two rows apart, or which copy is accepted is open. `exclude` names columns that do not count in the
+    fingerprint; the order's never do. `reject` has reason: SQL condition. `accepted_id` is null unless the row is
+    accepted; of a conflict it is the derived id.
 
     >>> spark = getfixture("spark")
-    >>> rows = [(0, "a", "2026-01-01", 1), (1, "a", "2026-01-01", 1), (2, "a", "2026-01-01", 9), (3, "", "2026-01-01", 1)]
+    >>> rows = [(0, "a", "2026-01-01", 1), (1, "a", "2026-01-01", 1), (2, "a", "2026-01-01", 9), (3, "", "", 1)]
     >>> df = spark.createDataFrame(rows, "offset INT, event_id STRING, event_time STRING, amount INT")
     >>> judged = judge(df, id="event_id", time="event_time", order="offset")
     >>> [row.verdict for row in judged.orderBy("offset").collect()]
@@ -80,7 +89,13 @@ def judge(
 
 
 def _check(
-    df: DataFrame, ids: list[str], time: str, orders: list[str], exclude: Sequence[str], hash_name: str, conflict: str
+    df: DataFrame,
+    ids: list[str],
+    time: str,
+    orders: list[str],
+    exclude: Sequence[str],
+    hash_name: str,
+    conflict: str,
 ) -> None:
     for role, names in (("id", ids), ("time", [time]), ("order", orders), ("exclude", exclude)):
         for name in names:
@@ -97,7 +112,9 @@ def _check(
         raise ConfigError(f"conflict: {conflict!r} is not allowed; use one of rename, rename-all, reject")
     for name in ids:
         if not isinstance(df.schema[name].dataType, StringType | IntegralType):
-            raise ConfigError(f"id: column {name!r} is {df.schema[name].dataType.simpleString()}, neither text nor integer")
+            raise ConfigError(
+                f"id: column {name!r} is {df.schema[name].dataType.simpleString()}, neither text nor integer"
+            )
     if not isinstance(df.schema[time].dataType, StringType | TimestampType | DateType | NumericType):
         raise ConfigError(f"time: column {time!r} is {df.schema[time].dataType.simpleString()}, not a time")
 
@@ -115,7 +132,9 @@ def _bad_reason(df: DataFrame, ids: list[str], time: str, event_id: Column) -> C
     reason = reason.when(F.octet_length(event_id) > MAX_ID_BYTES, f"the id is longer than {MAX_ID_BYTES} bytes")
     moment = F.col(_quoted(time))
     if isinstance(df.schema[time].dataType, StringType):
-        reason = reason.when(moment.isNull() | F.try_to_timestamp(moment).isNull(), "the time is missing or not ISO 8601")
+        reason = reason.when(
+            moment.isNull() | F.try_to_timestamp(moment).isNull(), "the time is missing or not ISO 8601"
+        )
     return reason.when(moment.isNull(), "the time is missing")  # type: ignore[no-any-return]
 
 

@@ -60,7 +60,9 @@ def check_rules(empty: DataFrame, rules: Mapping[str, str]) -> None:
         except AnalysisException as error:
             raise ConfigError(f"reject: {reason}: {condition!r} is not a condition: {_first_line(error)}") from None
         if not deterministic:
-            raise ConfigError(f"reject: {reason}: {condition!r} gives another answer each time; a rerun must decide the same")
+            raise ConfigError(
+                f"reject: {reason}: {condition!r} gives another answer each time; a rerun must decide the same"
+            )
 
 
 def check_process(empty: DataFrame, process: Process, name: str) -> list[StructField]:
@@ -69,21 +71,29 @@ def check_process(empty: DataFrame, process: Process, name: str) -> list[StructF
     try:
         returned = process(given)
     except Exception as error:
-        raise ConfigError(f"process: {name} failed on an empty DataFrame: {type(error).__name__}: {_first_line(error)}") from error
+        raise ConfigError(
+            f"process: {name} failed on an empty DataFrame: {type(error).__name__}: {_first_line(error)}"
+        ) from error
     if not isinstance(returned, DataFrame):
         raise ConfigError(f"process: {name} returned {type(returned).__name__}, not a DataFrame")
     result = {field.name: field for field in returned.schema}
     for field in given.schema:
         if field.name not in result:
-            raise ConfigError(f"process: {name} returned no column {field.name!r}; it has to return every column that it was given")
+            raise ConfigError(
+                f"process: {name} returned no column {field.name!r}; it has to return every column that it was given"
+            )
         kept = field.name in (*OPEN_COLUMNS, INTERNAL, REJECT_REASON)
         if kept and result[field.name].dataType != field.dataType:
-            raise ConfigError(f"process: {name} changed the type of {field.name!r} to {result[field.name].dataType.simpleString()}")
+            raise ConfigError(
+                f"process: {name} changed the type of {field.name!r} to {result[field.name].dataType.simpleString()}"
+            )
     added = [field for field in returned.schema if field.name not in given.columns]
     taken = {column.lower() for column in given.columns} | _RESERVED
     for field in added:
         if field.name.lower() in taken or field.name.startswith("_"):
-            raise ConfigError(f"process: {name} added the column {field.name!r}, which is reserved; give it another name")
+            raise ConfigError(
+                f"process: {name} added the column {field.name!r}, which is reserved; give it another name"
+            )
     return added
 
 
@@ -124,13 +134,17 @@ class Validation:
         given, returned = self._given.select("position"), self._returned.select("position")
         missing = given.join(returned, "position", "left_anti").orderBy("position").head()
         if missing is not None:
-            raise ProcessBroken(f"process {self.name} lost the record at {missing[0]}; it has to return every row that it was given")
+            raise ProcessBroken(
+                f"process {self.name} lost the record at {missing[0]}; it has to return every row that it was given"
+            )
         doubled = returned.groupBy("position").count().filter("count > 1").orderBy("position").head()
         if doubled is not None:
-            raise ProcessBroken(f"process {self.name} returned the record at {doubled[0]} {doubled[1]} times; it has to return it once")
+            raise ProcessBroken(
+                f"process {self.name} returned the record at {doubled[0]} {doubled[1]} times; it has to return it once"
+            )
         raise ProcessBroken(
-            f"process {self.name} changed a position, id, fingerprint, time or payload, or gives another answer each time; "
-            "it may change the schema's columns, add columns and set reject_reason"
+            f"process {self.name} changed a position, id, fingerprint, time or payload, or gives another answer each "
+            "time; it may change the schema's columns, add columns and set reject_reason"
         )
 
     def rule_reason(self) -> Any:

@@ -1,7 +1,7 @@
 """Identities as fixed-width keys: what a ledger stores and searches.
 
-An id is 96 bits of its SHA-256, a fingerprint 64 bits of itself. A false duplicate needs the same id and an agreement of
-64 fingerprint bits, or a collision of all 160; a false conflict needs 96 bits to agree.
+An id is 96 bits of its SHA-256, a fingerprint 64 bits of itself. A false duplicate needs the same id and an agreement
+of 64 fingerprint bits, or a collision of all 160; a false conflict needs 96 bits to agree.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ class Keys(NamedTuple):
     high: U64
     low: U32
     print: U64
+
+    def between(self, first: int, last: int) -> Keys:
+        return Keys(self.high[first:last], self.low[first:last], self.print[first:last])
 
     def take(self, chosen: NDArray[np.intp] | Flags) -> Keys:
         return Keys(self.high[chosen], self.low[chosen], self.print[chosen])

@@ -51,9 +51,7 @@ class Converter:
         unreadable = frozenset[int]()
         if type(None) in set(map(type, records)):
             unreadable = frozenset(i for i, record in enumerate(records) if record is None)
-        rows = (
-            [record or {} for record in records] if unreadable else cast("Sequence[dict[str, Any]]", records)
-        )
+        rows = [record or {} for record in records] if unreadable else cast("Sequence[dict[str, Any]]", records)
         outcome = _Outcome(len(rows), unreadable)
         for builder in self._from_records:
             name = builder.column.name
@@ -84,9 +82,7 @@ class _Outcome:
         self._arrays.append(array)
         if not column.nullable and array.null_count:
             nulls = array.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist()
-            misfits = {
-                i: MisfitError(None, column.type) for i in nulls if i not in self._unreadable
-            } | misfits
+            misfits = {i: MisfitError(None, column.type) for i in nulls if i not in self._unreadable} | misfits
         for i, misfit in misfits.items():
             if self._messages[i] is None:
                 misfit.path = column.name + misfit.path
@@ -152,9 +148,7 @@ def _at_once(kind: Type, values: list[Any], text: bool) -> Any:
         match kind:
             case StringType() if found <= {str}:
                 array = pa.array(values, pa.string())
-                fits = (
-                    kind.max_length is None or (pc.max(pc.utf8_length(array)).as_py() or 0) <= kind.max_length
-                )
+                fits = kind.max_length is None or (pc.max(pc.utf8_length(array)).as_py() or 0) <= kind.max_length
                 return array if fits else None
             case ScalarType("DATE") if found <= {str}:
                 array = pa.array(values, pa.string()).cast(pa.date32())
@@ -245,17 +239,13 @@ def _casts_exactly(source: Any, kind: Type) -> bool:
             keys_fit = source_is("map") and arrow.is_string(source.key_type)
             return keys_fit and _casts_exactly(source.item_type, kind.value)
         case StructType():
-            names_fit = source_is("struct") and [part.name for part in source] == [
-                f.name for f in kind.fields
-            ]
+            names_fit = source_is("struct") and [part.name for part in source] == [f.name for f in kind.fields]
             return names_fit and all(
                 field.nullable and _casts_exactly(part.type, field.type)
                 for part, field in zip(source, kind.fields, strict=True)
             )
         case StringType():
-            return kind.max_length is None and source_is(
-                "string", "large_string", "boolean", "integer", *_BYTES
-            )
+            return kind.max_length is None and source_is("string", "large_string", "boolean", "integer", *_BYTES)
         case DecimalType():
             return source_is("decimal")
         case ScalarType(name):

@@ -244,9 +244,7 @@ def _struct(kind: StructType, origin: Origin) -> Rule:
     return rule
 
 
-def _part(
-    kind: Type, nullable: bool, origin: Origin, path: Callable[[Any], str]
-) -> Callable[[Any, Any], Any]:
+def _part(kind: Type, nullable: bool, origin: Origin, path: Callable[[Any], str]) -> Callable[[Any, Any], Any]:
     """The rule for a value inside another one; to a misfit it adds where it is."""
     rule = rule_for(kind, origin)
 

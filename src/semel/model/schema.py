@@ -218,9 +218,7 @@ class _Parser:
 
     def schema(self) -> tuple[Column, ...]:
         if self._peek().kind == "end":
-            raise ValueError(
-                "the schema is empty; write it as Spark DDL, such as 'user STRING, amount DOUBLE'"
-            )
+            raise ValueError("the schema is empty; write it as Spark DDL, such as 'user STRING, amount DOUBLE'")
         columns = self._columns(reserved=RESERVED_NAMES)
         if self._peek().kind != "end":
             self._fail("expected ',' or the end of the schema")
@@ -234,9 +232,7 @@ class _Parser:
             column = self._column()
             key = column.name.lower()
             if key in seen:
-                raise ValueError(
-                    f"the name '{column.name}' at character {at} is already taken; case does not count"
-                )
+                raise ValueError(f"the name '{column.name}' at character {at} is already taken; case does not count")
             if key in reserved:
                 raise ValueError(
                     f"the name '{column.name}' at character {at} is reserved; "
@@ -298,9 +294,7 @@ class _Parser:
         name = token.text.upper()
         numbers = self._numbers()
         if len(numbers) != 1 or numbers[0] < 1:
-            raise ValueError(
-                f"{token.text} at character {token.at} wants one length of at least 1, as in {name}(20)"
-            )
+            raise ValueError(f"{token.text} at character {token.at} wants one length of at least 1, as in {name}(20)")
         return StringType(name, numbers[0])
 
     def _decimal(self, token: _Token) -> Type:

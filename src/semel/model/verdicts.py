@@ -147,9 +147,7 @@ def low_water_mark(reference: int | None, horizon: int, previous: int | None = N
     return mark if previous is None else max(mark, previous)
 
 
-def judge_sequence(
-    records: Iterable[Identified], earlier: Accepted, mark: int | None, conflict: str
-) -> list[Judged]:
+def judge_sequence(records: Iterable[Identified], earlier: Accepted, mark: int | None, conflict: str) -> list[Judged]:
     """The verdicts of one run, in the order of place.
 
     `earlier` is what the runs before have accepted and stays as it is; `mark` is the run's low-water mark,

@@ -87,9 +87,7 @@ class _Audit:
         try:
             identity = self.workspace.identity()
         except BooksDamaged as error:
-            self.findings.add(
-                "books", "pipeline.json", f"cannot be read ({error.message.partition(';')[0]})", RESTORE
-            )
+            self.findings.add("books", "pipeline.json", f"cannot be read ({error.message.partition(';')[0]})", RESTORE)
             return None
         storage = self.workspace.books.storage
         if identity is None and (storage.names("commits") or storage.names("plans")):
@@ -142,21 +140,15 @@ class _Audit:
             self._add_samples(tally.samples)
             self._check_tally(books, tally, inputs, incomplete)
             self.progress.step("", "comparing the records with their input")
-            self._try(
-                lambda: self._add_samples(compare_places(spark, self.config, parts, inputs, incomplete))
-            )
+            self._try(lambda: self._add_samples(compare_places(spark, self.config, parts, inputs, incomplete)))
             self.progress.step("", "looking for events that were accepted twice")
             whole = not incomplete and len(books.entries) == books.last
             self._try(lambda: self._add_samples(compare_copies(spark, parts, runs, whole)))
         if incomplete:
-            self.findings.note(
-                "where files are missing or damaged, records were compared as far as they are there"
-            )
+            self.findings.note("where files are missing or damaged, records were compared as far as they are there")
         self._note_inputs(inputs)
 
-    def _check_tally(
-        self, books: BooksFound, tally: Tally, inputs: list[Input], incomplete: set[int]
-    ) -> None:
+    def _check_tally(self, books: BooksFound, tally: Tally, inputs: list[Input], incomplete: set[int]) -> None:
         for entry in books.committed:
             number, counts = entry.commit.number, entry.commit.counts
             if number in incomplete:
@@ -213,9 +205,7 @@ def run_facts(books: BooksFound, segments: dict[int, tuple[str, ...]]) -> dict[i
 
 def _cause(error: Exception) -> str:
     """The line of a Spark error that says what went wrong on an executor, or else its first line."""
-    raised = [
-        match[0] for match in _RAISED.finditer(str(error)) if not match[1].startswith(("org.", "java."))
-    ]
+    raised = [match[0] for match in _RAISED.finditer(str(error)) if not match[1].startswith(("org.", "java."))]
     lines = [line for line in (*raised[-1:], *str(error).splitlines()) if line.strip()]
     return lines[0].strip().removeprefix("semel.errors.")[:300] if lines else type(error).__name__
 

@@ -153,9 +153,7 @@ class _BooksCheck:
         if expected is None or commit.previous == expected:
             return True
         what = "does not follow the commit before it: one of the two was changed or replaced"
-        self.findings.add(
-            "commit", _name("commits", commit.number), what, "restore both from a backup of the books"
-        )
+        self.findings.add("commit", _name("commits", commit.number), what, "restore both from a backup of the books")
         return False
 
     def _check_entry(self, entry: Entry) -> None:
@@ -180,11 +178,7 @@ class _BooksCheck:
         if summed is None:
             self.findings.add("checkpoint", name, "cannot be read", remedy)
         elif whole and summed != self.found.state:
-            fields = [
-                key
-                for key in State.__struct_fields__
-                if getattr(summed, key) != getattr(self.found.state, key)
-            ]
+            fields = [key for key in State.__struct_fields__ if getattr(summed, key) != getattr(self.found.state, key)]
             what = f"does not agree with the commits that it sums up, in {', '.join(fields)}"
             self.findings.add("checkpoint", name, what, remedy)
 

@@ -18,7 +18,7 @@ from semel.books.claims import CLAIM, Claim
 from semel.books.records import BookedFile, FeedFile, SegmentPart
 from semel.errors import LedgerDamaged
 from semel.ledgers.lake.ledger import LakeLedger
-from semel.ledgers.lake.segment import open_part, verify_part
+from semel.ledgers.lake.segment import Part, open_part, verify_part
 from semel.model.verdicts import Feed
 from semel.observe.audit_books import BooksFound
 from semel.observe.audit_report import Findings
@@ -96,9 +96,7 @@ class FilesCheck:
                         what = f"is missing: commit {entry.commit.number} names {len(files)} file(s) in it"
                         self.findings.add("feed file", self._shown(folder), what, _RESTORE_FEED)
                         continue
-                    named += [
-                        _Named(folder / file.name, feed.value, entry.commit.number, file) for file in files
-                    ]
+                    named += [_Named(folder / file.name, feed.value, entry.commit.number, file) for file in files]
         for root in roots:
             self._check_claim(root, "feeds")
             self._check_strays(root, {item.path for item in named}, is_committed)
@@ -128,9 +126,7 @@ class FilesCheck:
 
     def inputs(self) -> list[Input]:
         """Check the booked input files that are still there."""
-        booked = [
-            (file, entry.commit.number) for entry in self.books.committed for file in entry.commit.files
-        ]
+        booked = [(file, entry.commit.number) for entry in self.books.committed for file in entry.commit.files]
         found = []
         for (file, number), (is_there, trouble) in _in_parallel(self._input_trouble, booked):
             if trouble is not None:
@@ -159,9 +155,7 @@ class FilesCheck:
                 yield parse_feed(text).location.local(self.config.base)
             except ValueError as error:
                 where = f"commits/{number:09d}.json"
-                self.findings.add(
-                    "commit", where, f"names feeds that are none ({error})", "restore it from a backup"
-                )
+                self.findings.add("commit", where, f"names feeds that are none ({error})", "restore it from a backup")
 
     def _intact(self, named: list[_Named]) -> FeedsFound:
         """Of several copies in several places, one that is whole is enough to read the records from."""
@@ -189,21 +183,15 @@ class FilesCheck:
         except FileNotFoundError:
             if self.books.entries:
                 what = "is missing: it says whose folder this is"
-                self.findings.add(
-                    "claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}"
-                )
+                self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
             return
         except (OSError, msgspec.MsgspecError) as error:
             what = f"cannot be read ({error})"
-            self.findings.add(
-                "claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}"
-            )
+            self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
             return
         if self.books.state.books and claim.books != self.books.state.books:
             what = f"says that the folder belongs to other books, of pipeline {claim.pipeline!r}"
-            self.findings.add(
-                "claim", self._shown(root / CLAIM), what, f"set `{key}` to this pipeline's own folder"
-            )
+            self.findings.add("claim", self._shown(root / CLAIM), what, f"set `{key}` to this pipeline's own folder")
 
     def _check_strays(self, root: Path, expected: set[Path], is_committed: Callable[[int], bool]) -> None:
         folders = {path.parent for path in expected}
@@ -253,10 +241,15 @@ def _segment_trouble(item: tuple[int, Path, SegmentPart]) -> str | None:
     if trouble is not None:
         return trouble
     try:
-        entries = len(open_part(str(path)).time)
+        entries = len(open_fresh(str(path)).time)
     except LedgerDamaged as error:
         return error.message
     return None if entries == part.entries else f"it has {entries} entries instead of {part.entries}"
+
+
+def open_fresh(path: str) -> Part:
+    """A segment file as it is now: a process that lives on may have one mapped that was replaced since."""
+    return open_part.__wrapped__(path)
 
 
 def _in_parallel(check: Callable[[Item], Result], items: list[Item]) -> Iterator[tuple[Item, Result]]:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
-from semel.model.splits import OFFSET_BITS, plan_slices
+from semel.model.splits import OFFSET_BITS, OPENING_COSTS, plan_slices
 from semel.model.times import EARLIEST, LATEST
 from semel.model.verdicts import Feed
 from semel.observe.audit_files import FeedPart, Input
@@ -60,6 +60,7 @@ _COPIES: Final = pa.schema(
 )
 _ROWS: Final = 1024
 _SMALLEST_SPLIT: Final = 1024 * 1024
+_TASK_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -134,18 +135,12 @@ class Copies:
         columns = ("event_id", "original_event_id", "fingerprint", "event_time", "position")
         for part, batch in _batches(self.parts, batches, columns):
             ids = [text or "" for text in batch.column("event_id").to_pylist()]
-            sent = [
-                original or known for original, known in zip(batch.column(1).to_pylist(), ids, strict=True)
-            ]
+            sent = [original or known for original, known in zip(batch.column(1).to_pylist(), ids, strict=True)]
             prints = [(text or "").encode() for text in batch.column("fingerprint").to_pylist()]
-            identities = [
-                _digest(text.encode() + b"\x1f" + mark) for text, mark in zip(sent, prints, strict=True)
-            ]
+            identities = [_digest(text.encode() + b"\x1f" + mark) for text, mark in zip(sent, prints, strict=True)]
             yield self._rows(part, batch, identities, identities, by_id=False)
             if part.feed == Feed.EVENTS:
-                yield self._rows(
-                    part, batch, [_digest(text.encode()) for text in ids], identities, by_id=True
-                )
+                yield self._rows(part, batch, [_digest(text.encode()) for text in ids], identities, by_id=True)
 
     def _rows(
         self, part: FeedPart, batch: pa.RecordBatch, keys: list[bytes], identities: list[bytes], by_id: bool
@@ -177,13 +172,11 @@ def compare_places(
 ) -> dict[str, Sample]:
     """Is every record that was read in exactly one feed, once and unaltered, and nothing else?"""
     compared = {each.file.path: each.intact for each in inputs}
-    places = _over_parts(spark, FeedPlaces(parts, compared), len(parts), _PLACES)
+    places = _over_parts(spark, FeedPlaces(parts, compared), parts, _PLACES)
     again = [each for each in inputs if each.intact]
     if again:
         files = tuple(
-            PlannedFile(
-                each.file.path, str(locate(each.file.path, config.base)), each.file.size, each.file.modified
-            )
+            PlannedFile(each.file.path, str(locate(each.file.path, config.base)), each.file.size, each.file.modified)
             for each in again
         )
         cores = spark.sparkContext.defaultParallelism
@@ -191,9 +184,7 @@ def compare_places(
         split = min(config.source.split, max(_SMALLEST_SPLIT, math.ceil(total / (2 * cores))))
         tasks = tuple(plan_slices([(file.size, can_be_cut(file.path)) for file in files], split))
         source = config.source
-        reader = FilesReader(
-            "audit", config.origin, source.format, files, tasks, source.delimiter, source.columns
-        )
+        reader = FilesReader("audit", config.origin, source.format, files, tasks, source.delimiter, source.columns)
         stage = InputPlaces(reader, tuple(each.number not in incomplete for each in again))
         places = places.unionByName(
             spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(stage, from_arrow_schema(_PLACES))
@@ -225,9 +216,7 @@ def _misplaced(places: DataFrame) -> DataFrame:
         .when((reads > 0) & (rows == 1) & (sql.col("least") != sql.col("greatest")), "altered")
     )
     what = (
-        sql.when(
-            kind == "doubled", sql.concat(sql.lit("is "), rows, sql.lit(" times in the feeds: in "), names)
-        )
+        sql.when(kind == "doubled", sql.concat(sql.lit("is "), rows, sql.lit(" times in the feeds: in "), names))
         .when(kind == "lost", "was read and is in no feed")
         .when(
             kind == "invented",
@@ -247,7 +236,7 @@ def compare_copies(
     An original can only be missed if all of the feed `events` is there: `complete`.
     """
     chosen = tuple(part for part in parts if part.feed in (Feed.EVENTS, Feed.DUPLICATES))
-    copies = _over_parts(spark, Copies(chosen, runs), len(chosen), _COPIES)
+    copies = _over_parts(spark, Copies(chosen, runs), chosen, _COPIES)
     of_key = Window.partitionBy("key", "by_id")
     earlier = of_key.orderBy("number").rangeBetween(Window.unboundedPreceding, -1)
     up_to_now = of_key.orderBy("number").rangeBetween(Window.unboundedPreceding, Window.currentRow)
@@ -262,9 +251,7 @@ def compare_copies(
     )
     again = (sql.col("newest") >= sql.col("mark")) | (sql.col("in_run") > 1)
     kind = (
-        sql.when(
-            ~sql.col("accepted") & (sql.col("originals") == 0) & sql.lit(complete), "duplicate of nothing"
-        )
+        sql.when(~sql.col("accepted") & (sql.col("originals") == 0) & sql.lit(complete), "duplicate of nothing")
         .when(sql.col("accepted") & ~sql.col("by_id") & again, "accepted twice")
         .when(sql.col("by_id") & again & (sql.col("least") != sql.col("greatest")), "id twice")
     )
@@ -295,9 +282,7 @@ class SampleStage:
             for kind, place, text in zip(kinds, places, texts, strict=True):
                 samples.setdefault(kind, Sample()).add(1, [(place, text)])
         if samples:
-            yield pa.RecordBatch.from_pydict(
-                {"samples": pa.array([msgspec.json.encode(samples)], pa.binary())}
-            )
+            yield pa.RecordBatch.from_pydict({"samples": pa.array([msgspec.json.encode(samples)], pa.binary())})
 
 
 def _samples(findings: DataFrame) -> dict[str, Sample]:
@@ -310,14 +295,13 @@ def _samples(findings: DataFrame) -> dict[str, Sample]:
 
 def _findings(rows: DataFrame, kind: Column, what: Column) -> DataFrame:
     where = sql.concat(sql.lit("record "), sql.col("position"))
-    return rows.select(kind.alias("kind"), where.alias("where"), what.alias("what")).filter(
-        "kind IS NOT NULL"
-    )
+    return rows.select(kind.alias("kind"), where.alias("where"), what.alias("what")).filter("kind IS NOT NULL")
 
 
-def _over_parts(spark: SparkSession, stage: Any, count: int, schema: pa.Schema) -> DataFrame:
-    tasks = max(1, min(count, 4 * spark.sparkContext.defaultParallelism))
-    return spark.range(0, count, 1, tasks).mapInArrow(stage, from_arrow_schema(schema))
+def _over_parts(spark: SparkSession, stage: Any, parts: tuple[FeedPart, ...], schema: pa.Schema) -> DataFrame:
+    size = sum(part.size + OPENING_COSTS for part in parts)
+    tasks = max(1, min(len(parts), math.ceil(size / _TASK_BYTES)))
+    return spark.range(0, len(parts), 1, tasks).mapInArrow(stage, from_arrow_schema(schema))
 
 
 def _batches(

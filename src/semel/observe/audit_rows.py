@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from semel.ledgers.keys import I64, Flags, Keys, keys_of
-from semel.ledgers.lake.segment import Part, open_part
+from semel.ledgers.lake.segment import Part
 from semel.model.identity import derived_id
 from semel.model.times import iso
 from semel.model.verdicts import FEED_OF, Feed, Verdict
-from semel.observe.audit_files import FeedPart
+from semel.observe.audit_files import FeedPart, open_fresh
 from semel.observe.audit_report import NAMED
 
 if TYPE_CHECKING:
@@ -146,9 +146,7 @@ class _Rows:
         fitting = [verdict.value for verdict, feed in FEED_OF.items() if feed.value == self.part.feed]
         verdicts = self.batch.column("verdict")
         strange = ~_flags(pc.is_in(verdicts, value_set=pa.array(fitting)))
-        self._wrong(
-            "verdict", strange, lambda i: f"has the verdict {verdicts[i].as_py()}, but is in {self._feed}"
-        )
+        self._wrong("verdict", strange, lambda i: f"has the verdict {verdicts[i].as_py()}, but is in {self._feed}")
 
     def _places(self, booked: dict[str, int]) -> None:
         paths = [position.rpartition(":")[0] for position in self.positions]
@@ -158,9 +156,7 @@ class _Rows:
         strays = {path for path in set(paths) if booked.get(path, number) != number}
         if strays:
             elsewhere = np.array([path in strays for path in paths])
-            self._wrong(
-                "run", elsewhere, lambda i: f"is in {self._feed}, but run {booked[paths[i]]} has read it"
-            )
+            self._wrong("run", elsewhere, lambda i: f"is in {self._feed}, but run {booked[paths[i]]} has read it")
 
     def _times(self, times: Any) -> None:
         """Below the mark is stale, and nothing else is."""
@@ -172,9 +168,7 @@ class _Rows:
         wrong = is_stale != (self.part.feed == Feed.STALE)
         side = "before" if self.part.feed != Feed.STALE else "not before"
         mark = "there is none" if self.run.mark is None else iso(self.run.mark)
-        self._wrong(
-            "mark", wrong & ~timeless, lambda i: f"is in {self._feed} and {side} the low-water mark ({mark})"
-        )
+        self._wrong("mark", wrong & ~timeless, lambda i: f"is in {self._feed} and {side} the low-water mark ({mark})")
 
     def _conflicts(self) -> None:
         ids, originals = self.batch.column("event_id"), self.batch.column("original_event_id")
@@ -206,10 +200,8 @@ class _Rows:
         keys = keys_of([text or "" for text in ids.to_pylist()], [text or "" for text in prints.to_pylist()])
         known = np.zeros(len(ids), dtype=np.bool_)
         for path in self.run.segment:
-            known |= _is_entry(open_part(path), keys, times.fill_null(0).to_numpy())
-        self._wrong(
-            "ledger", ~known, lambda i: "was accepted, but the ledger segment of its run has no such entry"
-        )
+            known |= _is_entry(open_fresh(path), keys, times.fill_null(0).to_numpy())
+        self._wrong("ledger", ~known, lambda i: "was accepted, but the ledger segment of its run has no such entry")
 
     @property
     def _feed(self) -> str:

@@ -30,9 +30,7 @@ SPARK_MODULES: Final = (
 _JAVAS: Final = range(17, 23)
 """Spark 4.1 is made for 17 and 21; later ones lack what its Hadoop client calls when a session starts."""
 
-_INSTALL_JAVA: Final = (
-    "apt-get install openjdk-17-jre-headless, or install a Java 17 runtime and set JAVA_HOME to it"
-)
+_INSTALL_JAVA: Final = "apt-get install openjdk-17-jre-headless, or install a Java 17 runtime and set JAVA_HOME to it"
 
 _PROPERTY: Final = re.compile(r"^\s+(java\.[a-z.]+) = (.*)$", re.MULTILINE)
 _MODULE: Final = re.compile(r"^([a-z][\w.]*)(?:@\S+)?$", re.MULTILINE)

@@ -121,7 +121,13 @@ class Attempt:
             for file in self.plan.files
         )
         return FilesReader(
-            self.plan.run, self.config.origin, source.format, files, tuple(tasks), source.delimiter, source.columns
+            self.plan.run,
+            self.config.origin,
+            source.format,
+            files,
+            tuple(tasks),
+            source.delimiter,
+            source.columns,
         )
 
     def _partition_bits(self) -> int:
@@ -263,7 +269,8 @@ def read_notes(folder: Path, tasks: int) -> dict[int, TaskNote]:
 def booked_files(plan: Plan, notes: dict[int, TaskNote]) -> list[BookedFile]:
     """Each planned file with the checksum and the number of the records that were read from it."""
     slices = sorted(
-        (piece for note in notes.values() for piece in note.slices), key=lambda piece: (piece.file, piece.start)
+        (piece for note in notes.values() for piece in note.slices),
+        key=lambda piece: (piece.file, piece.start),
     )
     pieces: dict[int, list[tuple[int, int]]] = {}
     records: dict[int, int] = {}

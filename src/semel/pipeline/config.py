@@ -61,9 +61,7 @@ class FilesSource(_Settings):
     path: Annotated[tuple[str, ...], values.SOURCE_PATHS] = Field(
         description="A file, folder or glob, or a list of them, relative to this file."
     )
-    format: Annotated[Format, word("format", Format)] = Field(
-        default="jsonl", description="How a file is read."
-    )
+    format: Annotated[Format, word("format", Format)] = Field(default="jsonl", description="How a file is read.")
     max_files: Annotated[int, values.COUNT] | None = Field(
         default=None, description="The most files that one run takes."
     )
@@ -91,9 +89,7 @@ class FilesSource(_Settings):
 class TimeConfig(_Settings):
     """The field with the time of an event, and its unit."""
 
-    field: Annotated[str, values.FIELD] = Field(
-        description="The field with the time of the event, or a dotted path."
-    )
+    field: Annotated[str, values.FIELD] = Field(description="The field with the time of the event, or a dotted path.")
     unit: Annotated[Unit, word("unit", Unit)] | None = Field(
         default=None, description="The unit of a time that is a number since 1970; without it, ISO 8601 text."
     )
@@ -126,8 +122,8 @@ class EventConfig(_Settings):
     key: Annotated[str | tuple[str, ...], values.KEY] = Field(
         alias="id", description="The field with the id, or a dotted path, or a list of them: a composite key."
     )
-    time_field: Annotated[TimeConfig, BeforeValidator(_time, json_schema_input_type=str | TimeConfig)] = (
-        Field(alias="time", description="The field with the time: ISO 8601 text, or a number with a unit.")
+    time_field: Annotated[TimeConfig, BeforeValidator(_time, json_schema_input_type=str | TimeConfig)] = Field(
+        alias="time", description="The field with the time: ISO 8601 text, or a number with a unit."
     )
     time_unit: Annotated[Unit, word("unit", Unit)] | None = Field(
         alias="unit", default=None, description="The unit of a time that is a number since 1970."
@@ -168,13 +164,11 @@ class EventConfig(_Settings):
 class PipelineConfig(_Settings):
     """A pipeline file of semel."""
 
-    name: Annotated[str, pattern("[a-z0-9][a-z0-9-]*", "use a-z, 0-9 and -, and start with a-z or 0-9")] = (
-        Field(alias="pipeline", description="The name of the pipeline: a-z, 0-9 and -.")
+    name: Annotated[str, pattern("[a-z0-9][a-z0-9-]*", "use a-z, 0-9 and -, and start with a-z or 0-9")] = Field(
+        alias="pipeline", description="The name of the pipeline: a-z, 0-9 and -."
     )
     source: FilesSource = Field(description="What is read.")
-    event: EventConfig = Field(
-        description="Which fields of a record are its id, its time and its fingerprint."
-    )
+    event: EventConfig = Field(description="Which fields of a record are its id, its time and its fingerprint.")
     horizon: Annotated[timedelta, values.POSITIVE_DURATION] = Field(
         default="30d", validate_default=True, description="How long the ledger remembers an event."
     )
@@ -192,8 +186,8 @@ class PipelineConfig(_Settings):
     reject: Annotated[dict[str, str], values.RULES] = Field(
         default_factory=dict, description="Reason: SQL condition over the columns of event.schema."
     )
-    process: Annotated[str, pattern(_FUNCTION, "write module:function, as in shop.rules:enrich")] | None = (
-        Field(default=None, description="A function DataFrame -> DataFrame, as in shop.rules:enrich.")
+    process: Annotated[str, pattern(_FUNCTION, "write module:function, as in shop.rules:enrich")] | None = Field(
+        default=None, description="A function DataFrame -> DataFrame, as in shop.rules:enrich."
     )
     ledger: Annotated[StoreUrl, values.LEDGER] = Field(
         default="lake:books/ledger",
@@ -297,9 +291,7 @@ class _SchemaWithoutFieldTitles(GenerateJsonSchema):
 
 
 def _problems(details: Sequence[ErrorDetails]) -> list[Problem]:
-    if any(
-        isinstance(_cause(detail), NotAvailableError) and detail["loc"][0] == "source" for detail in details
-    ):
+    if any(isinstance(_cause(detail), NotAvailableError) and detail["loc"][0] == "source" for detail in details):
         # Which keys a source of another version has is not known here.
         details = [detail for detail in details if detail["type"] not in ("missing", "extra_forbidden")]
     return [_problem(detail) for detail in details]
@@ -329,9 +321,7 @@ def _problem(detail: ErrorDetails) -> Problem:
 def _keys(path: KeyPath) -> list[str]:
     model: Any = PipelineConfig
     for part in path:
-        model = next(
-            field.annotation for name, field in model.model_fields.items() if (field.alias or name) == part
-        )
+        model = next(field.annotation for name, field in model.model_fields.items() if (field.alias or name) == part)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -341,10 +331,7 @@ def _contradictions(config: PipelineConfig) -> Iterator[Problem]:
 
     source, event, ledger = config.source, config.event, config.ledger
     yield from contradictions(
-        [
-            claim(key, parse_location(path, ""), path)
-            for key, path in numbered(("source", "path"), source.path)
-        ],
+        [claim(key, parse_location(path, ""), path) for key, path in numbered(("source", "path"), source.path)],
         claim(("books",), config.books, config.books.text),
         claim(("ledger",), ledger.location, ledger.text) if ledger.location else None,
         [claim(key, feed.location, feed.text) for key, feed in numbered(("feeds",), config.feeds)],

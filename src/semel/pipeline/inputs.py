@@ -16,6 +16,6 @@ def check_input(plan: Plan, config: PipelineConfig) -> None:
             raise InputVanished(vanished(file.path, plan.run, config.origin))
         if found != file:
             raise InputChanged(
-                f"{file.path} was changed after run {plan.run} was planned; put it back as it was, or give up the run with "
-                f"`semel void {config.origin} {plan.run}`: the file is then planned again as it is"
+                f"{file.path} was changed after run {plan.run} was planned; put it back as it was, or give up the run "
+                f"with `semel void {config.origin} {plan.run}`: the file is then planned again as it is"
             )

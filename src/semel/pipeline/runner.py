@@ -115,9 +115,7 @@ class Pipeline:
         log.info("run %s: void", plan.run)
         return RunReport.of(commit)
 
-    def _carry_out(
-        self, workspace: Workspace, plan: Plan, state: State, spark: SparkSession | None
-    ) -> RunReport:
+    def _carry_out(self, workspace: Workspace, plan: Plan, state: State, spark: SparkSession | None) -> RunReport:
         from semel.pipeline.attempt import Attempt, from_spark
         from semel.pipeline.session import run_settings
 
@@ -169,7 +167,9 @@ class Pipeline:
         self, workspace: Workspace, books: str, state: State, files: list[InputFile], touched: list[InputFile]
     ) -> Plan:
         moment = self._moment()
-        reference, mark = next_mark(state, micros(datetime.fromisoformat(moment)), self.config.horizon, self.config.clock)
+        reference, mark = next_mark(
+            state, micros(datetime.fromisoformat(moment)), self.config.horizon, self.config.clock
+        )
         workspace.check_horizon(state, mark, reference)
         return Plan(
             number=state.number + 1,

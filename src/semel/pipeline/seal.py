@@ -1,7 +1,7 @@
 """After the feeds are written: sync and count each file, and make the ledger's segment from the accepted events.
 
-Every file is looked at on its own, on the executors. An events file holds a range of id hashes, so its identities, sorted,
-are a part of the segment as they are: there is no second shuffle.
+Every file is looked at on its own, on the executors. An events file holds a range of id hashes, so its identities,
+sorted, are a part of the segment as they are: there is no second shuffle.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ class SealStage:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            results = [
-                msgspec.json.encode(self.seal(index)).decode() for index in batch.column(0).to_pylist()
-            ]
+            results = [msgspec.json.encode(self.seal(index)).decode() for index in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"sealed": pa.array(results, pa.string())})
 
     def seal(self, index: int) -> Sealed:
@@ -68,9 +66,7 @@ class SealStage:
             rows = parquet.metadata.num_rows
             if feed == Feed.EVENTS and rows:
                 conflicts, newest, part = self._accepted(parquet, index)
-        file = FeedFile(
-            name=path.name, rows=rows, size=path.stat().st_size, crc32=_crc32(path), source=source
-        )
+        file = FeedFile(name=path.name, rows=rows, size=path.stat().st_size, crc32=_crc32(path), source=source)
         return Sealed(feed, file, conflicts, newest, part)
 
     def _accepted(self, parquet: pq.ParquetFile, index: int) -> tuple[int, int, SegmentPart | None]:

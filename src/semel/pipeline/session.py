@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from semel.errors import RunFailed
@@ -47,8 +48,8 @@ def build_session() -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    logging = files("semel.pipeline").joinpath("log4j2.properties")
-    defaults = {**_STARTUP, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}"}
+    logging = Path(str(files("semel.pipeline").joinpath("log4j2.properties"))).as_uri()
+    defaults = {**_STARTUP, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}"}
     conf = SparkConf(loadDefaults=False)
     for key, value in defaults.items():
         conf.set(key, value)
@@ -61,14 +62,14 @@ def build_session() -> SparkSession:
 @contextmanager
 def run_settings(spark: SparkSession) -> Iterator[None]:
     """Set what a run depends on, and put back what was there."""
-    before = {key: spark.conf.get(key, None) for key in _PER_RUN}
+    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in _PER_RUN}
     try:
         for key, value in _PER_RUN.items():
             spark.conf.set(key, value)
         yield
     finally:
-        for key, value in before.items():
-            if value is None:
+        for key, earlier in before.items():
+            if earlier is None:
                 spark.conf.unset(key)
             else:
-                spark.conf.set(key, value)
+                spark.conf.set(key, earlier)

@@ -34,9 +34,7 @@ LOCATIONS = ("a local path", "file:")
 StoreSetting = Literal["ledger", "witness"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+:)(.*)", re.DOTALL)
-_USER_AND_PASSWORD = re.compile(
-    r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*:|[^/?#:@\s]+:(?!//)).*@", re.DOTALL
-)
+_USER_AND_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*:|[^/?#:@\s]+:(?!//)).*@", re.DOTALL)
 _PARAMETER = re.compile(r"([?&;])([^=&;]*)=([^&]*)")
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|key|credential|^sig", re.IGNORECASE)
 _LONGEST_SHOWN = 80
@@ -154,9 +152,7 @@ def parse_location(text: str, prefix: str) -> Location:
     if scheme in NOT_AVAILABLE["location"]:
         check_word("location", scheme, LOCATIONS, f"{prefix}{scheme}")
     if scheme != "file:":
-        raise ValueError(
-            f"{shown(scheme)} is not allowed; {one_of(LOCATIONS)}, and ./ before a name with a colon"
-        )
+        raise ValueError(f"{shown(scheme)} is not allowed; {one_of(LOCATIONS)}, and ./ before a name with a colon")
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost") or not slash:
@@ -169,9 +165,7 @@ def parse_folder(text: str, prefix: str) -> Location:
     """A place to write to."""
     location = parse_location(text, prefix)
     if _PATTERN.search(location.path):
-        raise ValueError(
-            f"{shown(text)} must be one folder; *, ?, [, ], {{ and }} are not allowed in its name"
-        )
+        raise ValueError(f"{shown(text)} must be one folder; *, ?, [, ], {{ and }} are not allowed in its name")
     return location
 
 

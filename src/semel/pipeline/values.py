@@ -167,9 +167,7 @@ def _count(value: object) -> int:
 
 def _rules(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise ValueError(
-            "must be a mapping from reason to SQL condition, as in `negative amount: amount < 0`"
-        )
+        raise ValueError("must be a mapping from reason to SQL condition, as in `negative amount: amount < 0`")
     rules: dict[str, str] = {}
     for reason, condition in value.items():
         if not reason.strip():

@@ -77,8 +77,8 @@ class Workspace:
         if wanted < from_iso(state.mark):
             allowed = moment_of(reference) - moment_of(from_iso(state.mark))
             raise SettingPinned(
-                f"horizon is {format_duration(horizon)}, but what lies before {state.mark} has been forgotten; set it to "
-                f"at most {int(allowed.total_seconds())}s for now: it can grow as time goes on"
+                f"horizon is {format_duration(horizon)}, but what lies before {state.mark} has been forgotten; set it "
+                f"to at most {int(allowed.total_seconds())}s for now: it can grow as time goes on"
             )
 
     def _sink(self, feed: FeedUrl) -> ParquetSink:

@@ -65,9 +65,7 @@ class Document:
     def error(self, problems: Iterable[Problem]) -> ConfigError:
         """One error for all problems, a line each, in the order of the file."""
         ordered = sorted(problems, key=lambda problem: self._rank(problem.path))
-        return ConfigError(
-            "\n".join(f"{self._where(problem.path)}: {problem.message}" for problem in ordered)
-        )
+        return ConfigError("\n".join(f"{self._where(problem.path)}: {problem.message}" for problem in ordered))
 
     def _where(self, path: KeyPath) -> str:
         # A list may be written as its only item.
@@ -148,9 +146,7 @@ def read_document(text: str, origin: str, overrides: Sequence[str], environ: Map
         places: dict[KeyPath, Place] = {}
         root = _plain(node, (), places)
         if not isinstance(root, dict):
-            raise _UnreadableError(
-                "is not a mapping; write `key: value` lines, as in `pipeline: clicks`", places[()]
-            )
+            raise _UnreadableError("is not a mapping; write `key: value` lines, as in `pipeline: clicks`", places[()])
     except _UnreadableError as error:
         raise ConfigError(f"{origin}:{error.line}: {error}") from None
     for setting in overrides:
@@ -173,9 +169,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent):
-            raise _UnreadableError(
-                f"the alias *{event.anchor} is not allowed; write the value out", _line(event)
-            )
+            raise _UnreadableError(f"the alias *{event.anchor} is not allowed; write the value out", _line(event))
         return super().compose_node(parent, index)
 
 
@@ -230,9 +224,7 @@ def _plain_mapping(node: yaml.MappingNode, path: KeyPath, places: dict[KeyPath, 
             )
         here = (*path, key)
         if key in mapping:
-            raise _UnreadableError(
-                f"{_label(here)}this key is given twice, first on line {places[here]}", line
-            )
+            raise _UnreadableError(f"{_label(here)}this key is given twice, first on line {places[here]}", line)
         places[here] = line
         mapping[key] = _plain(value_node, here, places)
     return mapping
@@ -247,9 +239,7 @@ def _override(root: dict[str, Value], places: dict[KeyPath, Place], setting: str
     key = key.strip()
     path = tuple(key.split("."))
     if not equals or not all(path):
-        raise ConfigError(
-            f"--set {presentable(setting)}: write it as key=value, as in --set source.format=csv"
-        )
+        raise ConfigError(f"--set {presentable(setting)}: write it as key=value, as in --set source.format=csv")
     parent = root
     for depth, part in enumerate(path[:-1], start=1):
         child = parent.get(part)

@@ -38,7 +38,7 @@ class ParquetSink:
         return self.root / feed / f"run={run}"
 
     def publish(self, commit: Commit, attempt: Path) -> None:
-        """Make the commit's files visible; what is visible already is left as it is. Anybody may do it, any number of times."""
+        """Make the commit's files visible; what is visible already is left. Anybody may do it, any number of times."""
         for feed, files in commit.feeds.items():
             if files and not self.run_folder(feed, commit.run).is_dir():
                 self._publish_feed(commit, feed, files, attempt)
@@ -66,8 +66,8 @@ class ParquetSink:
             if target.is_dir() or not attempt.is_dir():
                 return  # attempts are removed only after everything is published
             raise BooksDamaged(
-                f"{error.filename}, which commit {commit.number} names, is gone before it was published; restore it, or "
-                "restore the whole pipeline's folder from a backup"
+                f"{error.filename}, which commit {commit.number} names, is gone before it was published; restore it, "
+                "or restore the whole pipeline's folder from a backup"
             ) from None
         reached(CrashPoint.PUBLISH_GATHERED)
         make_folder(target.parent)
@@ -83,7 +83,9 @@ class ParquetSink:
 def _link(source: Path, target: Path, size: int) -> None:
     found = source.stat().st_size
     if found != size:
-        raise BooksDamaged(f"{source} has {found} bytes instead of the {size} that its commit names; restore it from a backup")
+        raise BooksDamaged(
+            f"{source} has {found} bytes instead of the {size} that its commit names; restore it from a backup"
+        )
     try:
         os.link(source, target)
     except OSError as error:

@@ -102,9 +102,7 @@ def _id_texts(plan: Plan, id_of: Slots) -> list[str]:
     low = plan.random(Stream.ID_LOW, id_of)
     versioned = (high & np.uint64(0xFFFFFFFFFFFF0FFF)) | np.uint64(0x4000)
     varied = (low & np.uint64(0x3FFFFFFFFFFFFFFF)) | np.uint64(0x8000000000000000)
-    digits = np.frombuffer(
-        np.column_stack([versioned, varied]).astype(">u8").tobytes().hex().encode(), dtype=np.uint8
-    )
+    digits = np.frombuffer(np.column_stack([versioned, varied]).astype(">u8").tobytes().hex().encode(), dtype=np.uint8)
     text = np.full((len(id_of), 36), ord("-"), dtype=np.uint8)
     text[:, [at for at in range(36) if at not in (8, 13, 18, 23)]] = digits.reshape(-1, 32)
     joined = text.tobytes().decode("ascii")
@@ -194,9 +192,7 @@ BAD_JSON: Final[Sequence[BadJson]] = (
     BadJson("time far ahead", lambda line, i, t: line.replace(t, FAR_AHEAD.encode()), has_id=True),
     BadJson("invalid UTF-8", lambda line, i, t: line.replace(b'"user":"', b'"user":"\xff\xfe')),
     BadJson("lone surrogate", lambda line, i, t: line.replace(b'"user":"', b'"user":"\\ud800')),
-    BadJson(
-        "amount is text", lambda line, i, t: line.replace(b'"amount":', b'"amount":"abc","was":'), has_id=True
-    ),
+    BadJson("amount is text", lambda line, i, t: line.replace(b'"amount":', b'"amount":"abc","was":'), has_id=True),
 )
 
 

@@ -49,9 +49,7 @@ class GeneratorSettings:
         shares = [getattr(self, name) for name in _SHARES]
         for name, share in zip(_SHARES, shares, strict=True):
             _require(0 <= share < 1, f"{name}: the share is {share}, and must be at least 0 and below 1")
-        _require(
-            sum(shares) < 1, f"the shares of {', '.join(_SHARES)} are {sum(shares):g} together, not below 1"
-        )
+        _require(sum(shares) < 1, f"the shares of {', '.join(_SHARES)} are {sum(shares):g} together, not below 1")
         _require(1 <= self.files_per_batch <= 100, f"files_per_batch is {self.files_per_batch}, not 1 to 100")
         _require(
             self.events >= self.files_per_batch,
@@ -60,13 +58,9 @@ class GeneratorSettings:
         _require(self.batches >= 1, f"batches is {self.batches}, and must be at least 1")
         _require(self.payload_bytes >= 1, f"payload_bytes is {self.payload_bytes}, and must be at least 1")
         _require(self.start.tzinfo is not None, "start has no time zone")
-        _require(
-            self.horizon >= _SECOND and not self.horizon % _SECOND, "horizon is not a whole number of seconds"
-        )
+        _require(self.horizon >= _SECOND and not self.horizon % _SECOND, "horizon is not a whole number of seconds")
         _require(self.batch_span >= _SECOND, "batch_span is shorter than a second")
-        _require(
-            self.format in ("jsonl", "csv", "parquet"), f"format is {self.format}, not jsonl, csv or parquet"
-        )
+        _require(self.format in ("jsonl", "csv", "parquet"), f"format is {self.format}, not jsonl, csv or parquet")
         _require(self.compression in _SUFFIXES, f"compression is {self.compression}, not gzip or zstd")
 
     @property

@@ -159,9 +159,7 @@ class Plan:
     def _limits(self) -> npt.NDArray[np.float64]:
         asked = self.settings
         again = asked.rejected * 0.2
-        return np.cumsum(
-            [asked.bad, asked.rejected - again, again, asked.late, asked.conflicts, asked.duplicates]
-        )
+        return np.cumsum([asked.bad, asked.rejected - again, again, asked.late, asked.conflicts, asked.duplicates])
 
     @cached_property
     def _kinds(self) -> Slots:

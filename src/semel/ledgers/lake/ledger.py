@@ -41,7 +41,7 @@ class LakeLookup(Lookup):
                 last = int(np.searchsorted(ordered.high, np.uint64(part.high), side="right"))
                 if first == last:
                     continue
-                window = Keys(*(column[first:last] for column in ordered))
+                window = ordered.between(first, last)
                 found = search(open_part(f"{self.root}/{segment.folder}/{part.name}"), window, self.mark)
                 seen[first:last] |= found.seen
                 known[first:last] |= found.known

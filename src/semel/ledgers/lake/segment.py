@@ -110,16 +110,12 @@ def search(part: Part, keys: Keys, mark: int | None) -> Found:
     single = right - left == 1
     _single_entries(part, keys, mark, hits[single], left[single], seen, known)
     crowds = _Crowds(part, mark)
-    for needle, start, end in zip(
-        hits[~single].tolist(), left[~single].tolist(), right[~single].tolist(), strict=True
-    ):
+    for needle, start, end in zip(hits[~single].tolist(), left[~single].tolist(), right[~single].tolist(), strict=True):
         seen[needle], known[needle] = crowds.look(start, end, keys.low[needle], keys.print[needle])
     return Found(seen, known)
 
 
-def _single_entries(
-    part: Part, keys: Keys, mark: int | None, needles: U64, at: U64, seen: Flags, known: Flags
-) -> None:
+def _single_entries(part: Part, keys: Keys, mark: int | None, needles: U64, at: U64, seen: Flags, known: Flags) -> None:
     counts = part.low[at] == keys.low[needles]
     if mark is not None:
         counts &= part.time[at] >= mark

@@ -1,7 +1,7 @@
 """Which files are there: a file, a folder, a glob, or a list of them.
 
-Files still being written are left alone: hidden ones, `.tmp`, and names that begin with `_`, in folders and globs. A path is
-kept as it was given, relative to the pipeline file, so that the whole folder can be moved.
+Files still being written are left alone: hidden ones, `.tmp`, and names that begin with `_`, in folders and globs. A
+path is kept as it was given, relative to the pipeline file, so that the whole folder can be moved.
 """
 
 from __future__ import annotations

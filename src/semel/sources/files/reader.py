@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 import pyarrow as pa
 
@@ -16,7 +16,14 @@ from semel.model.splits import MAX_OFFSET, Slice, place_of
 from semel.sources.block import Block, SliceDone
 from semel.sources.files.discover import vanished
 from semel.sources.files.formats import CsvLines, JsonLines, LineFormat, csv_columns
-from semel.sources.files.lines import BYTE_ORDER_MARK, CountingStream, Lines, RangeReader, Stream, stream_lines
+from semel.sources.files.lines import (
+    BYTE_ORDER_MARK,
+    CountingStream,
+    Lines,
+    RangeReader,
+    Stream,
+    stream_lines,
+)
 from semel.sources.files.tables import row_groups, rows_of
 
 GZIP: Final = (".gz", ".gzip")
@@ -155,8 +162,10 @@ class FilesReader:
 
 def _decompressed(counting: CountingStream, path: str) -> Stream:
     if path.lower().endswith(GZIP):
-        return gzip.GzipFile(fileobj=counting)  # type: ignore[arg-type]
-    return pa.CompressedInputStream(pa.PythonFile(_Readable(counting), mode="r"), "zstd")  # type: ignore[no-any-return]
+        unpacked: Stream = gzip.GzipFile(fileobj=cast("IO[bytes]", counting), mode="rb")
+    else:
+        unpacked = pa.CompressedInputStream(pa.PythonFile(_Readable(counting), mode="r"), "zstd")
+    return unpacked
 
 
 class _Readable:
