@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipelines import Place, event, ids
 from semel.books.storage import LocalStorage
-from semel.errors import ConfigError, InputChanged, InputVanished, StoreUnavailable
+from semel.errors import BooksDamaged, ConfigError, InputChanged, InputVanished, StoreUnavailable
 from semel.model.crashpoints import CrashPoint, arm
 from semel.pipeline.runner import COMMITTED_BY_ANOTHER
 from semel.testing.faults import crash_at
@@ -217,3 +217,30 @@ def test_the_whole_folder_can_be_moved(place: Place, spark: SparkSession, tmp_pa
         "accepted",
     ]
     assert len(verdicts) == 7
+
+
+def test_a_lost_commit_is_noticed_before_anything_is_judged(place: Place, spark: SparkSession) -> None:
+    for name in ("b.jsonl", "c.jsonl"):
+        place.pipeline().run(spark)
+        place.write(name, [event(name)])
+    place.pipeline().run(spark)
+    commit = place.folder / "books" / "commits" / "000000002.json"
+    content = commit.read_bytes()
+    commit.unlink()
+    with pytest.raises(BooksDamaged, match=r"commits/000000002\.json is missing"):
+        place.pipeline().run(spark)
+    commit.write_bytes(content)
+    settled(place, spark)
+
+
+def test_the_last_commit_is_lost(place: Place, spark: SparkSession) -> None:
+    """The run is taken up again; the feed of the attempt whose commit is gone is not taken for this one's."""
+    place.pipeline().run(spark)
+    next((place.folder / "books" / "commits").iterdir()).unlink()
+    with pytest.raises(BooksDamaged, match=r"out/\w+/run=.* does not hold what commit 1 names.*move the folder away"):
+        place.pipeline().run(spark)
+    for feed in ("events", "duplicates", "stale", "rejected", "bad"):
+        shutil.rmtree(place.folder / "out" / feed)
+    place.pipeline().run(spark)
+    assert len(place.verdicts()) == 5
+    settled(place, spark)

@@ -83,6 +83,7 @@ def test_columns_of_every_feed(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_read_gives_exactly_the_committed_files(spark: SparkSession, tmp_path: Path) -> None:
+    tmp_path = tmp_path / "a b%20[ü]{x}"
     place = Place(tmp_path)
     assert semel.read(spark, place.file).count() == 0
     place.write("a.jsonl", [event("e1"), event("e2")])

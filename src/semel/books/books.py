@@ -121,6 +121,7 @@ class Books:
                     "changed: run `semel audit`, and restore the books from a backup"
                 )
             state = advance(state, last, digest(content))
+        self._check_for_a_hole(state.number + 1)
         return state, last
 
     def commits(self, first: int = 1) -> Iterator[tuple[Commit, str]]:
@@ -155,10 +156,10 @@ class Books:
         "Exists" and a lost answer are both read back: only a commit that names another attempt means lost.
         """
         reached(CrashPoint.BEFORE_COMMIT)
-        unknown: StoreUnavailable | None = None
+        unknown: Exception | None = None
         try:
             self.storage.create(_name("commits", commit.number), encode(commit))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, OSError) as error:
             unknown = error
         standing = self.commit(commit.number)
         if standing is None:
@@ -178,6 +179,14 @@ class Books:
             for name in self.storage.names("checkpoints")[:-KEEP_CHECKPOINTS]:
                 self.storage.delete(f"checkpoints/{name}")
 
+    def _check_for_a_hole(self, missing: int) -> None:
+        """Nothing is planned before the run before it is committed: a later plan or commit means that one is lost."""
+        for later in (_name("plans", missing + 1), _name("commits", missing + 1)):
+            if self.storage.read(later) is not None and self.storage.read(_name("commits", missing)) is None:
+                raise BooksDamaged(
+                    f"{_name('commits', missing)} is missing, but {later} is there; restore the books from a backup"
+                )
+
     def _checkpointed(self, state: State) -> Commit:
         name = _name("commits", state.number)
         content = self.storage.read(name)
@@ -190,7 +199,7 @@ class Books:
     def _newest_checkpoint(self) -> State:
         for name in reversed(self.storage.names("checkpoints")):
             content = self.storage.read(f"checkpoints/{name}")
-            state = None if content is None else _decode_checkpoint(content)
+            state = None if content is None else decode_checkpoint(content)
             if state is not None:
                 return state
         identity = self.identity()
@@ -206,7 +215,7 @@ class Books:
         return commit
 
 
-def _decode_checkpoint(content: bytes) -> State | None:
+def decode_checkpoint(content: bytes) -> State | None:
     """A checkpoint only saves work: one that cannot be read is passed over."""
     try:
         checksum, _, body = gzip.decompress(content).partition(b"\n")

@@ -9,7 +9,11 @@ from semel.model.times import from_iso, iso
 
 
 def advance(state: State, commit: Commit, content_digest: str) -> State:
-    """The state after `commit`. A void commit takes a number and nothing else."""
+    """The state after `commit`. A void commit takes a number and nothing else.
+
+    The booked files are handed on and added to, not copied: there may be a hundred thousand of them, and the state
+    before is of no use any more.
+    """
     booked = state.booked
     segments = state.segments
     runs = state.runs

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from semel.errors import StoreUnavailable
+from semel.errors import ConfigError, StoreUnavailable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as ObstoreStore
@@ -68,6 +69,13 @@ class LocalStorage(Storage):
                 os.link(aside, target)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
+                    raise
+                raise ConfigError(
+                    f"{target.parent} is on a file system without hard links, which semel needs to create a file once; "
+                    "keep it on another one"
+                ) from None
         finally:
             aside.unlink(missing_ok=True)
         sync_folder(target.parent)

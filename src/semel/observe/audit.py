@@ -16,7 +16,7 @@ from semel.errors import BooksDamaged, SemelError
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.times import from_iso
 from semel.observe.audit_books import COUNTED_AS, RESTORE, BooksFound, check_books, has_no_holes
-from semel.observe.audit_files import FeedPart, FeedsFound, FilesCheck, Input
+from semel.observe.audit_files import FeedsFound, FilesCheck, Input
 from semel.observe.audit_report import AuditReport, Findings, Problem
 from semel.pipeline.config import PipelineConfig
 from semel.pipeline.progress import Progress
@@ -210,4 +210,4 @@ def _cause(error: Exception) -> str:
     return lines[0].strip().removeprefix("semel.errors.")[:300] if lines else type(error).__name__
 
 
-__all__ = ["AuditReport", "FeedPart", "Problem", "audit"]
+__all__ = ["AuditReport", "Problem", "audit"]

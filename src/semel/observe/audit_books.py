@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from semel.books.books import Books, Identity, _decode_checkpoint, run_number
+from semel.books.books import Books, Identity, decode_checkpoint, run_number
 from semel.books.records import (
     NO_COMMIT,
     Commit,
@@ -174,7 +174,7 @@ class _BooksCheck:
         content = self.books.storage.read(name)
         if content is None:
             return  # it has been replaced by a newer one meanwhile
-        summed = _decode_checkpoint(content)
+        summed = decode_checkpoint(content)
         if summed is None:
             self.findings.add("checkpoint", name, "cannot be read", remedy)
         elif whole and summed != self.found.state:

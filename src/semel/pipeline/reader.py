@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from semel.books.records import Status
 from semel.errors import ConfigError
@@ -15,6 +16,9 @@ from semel.pipeline.workspace import Workspace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_GLOB: Final = re.compile(r"[\\*?\[\]{}]")
 
 
 def read(spark: SparkSession, pipeline: str | os.PathLike[str], feed: str = "events") -> DataFrame:
@@ -37,4 +41,5 @@ def read(spark: SparkSession, pipeline: str | os.PathLike[str], feed: str = "eve
     ddl = f"{feed_ddl(config_schema(config))}, run STRING"
     if not paths:
         return spark.createDataFrame([], ddl)
-    return spark.read.option("mergeSchema", "true").option("basePath", str(root)).parquet(*paths)
+    literal = [_GLOB.sub(r"\\\g<0>", path) for path in paths]
+    return spark.read.option("mergeSchema", "true").option("basePath", str(root)).parquet(*literal)

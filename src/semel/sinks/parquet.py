@@ -7,6 +7,7 @@ any Parquet reader pointed at `<root>/<feed>` sees committed runs only. It needs
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import secrets
 import shutil
@@ -20,6 +21,8 @@ from semel.books.records import Commit, FeedFile
 from semel.books.storage import make_folder, sync_folder
 from semel.errors import BooksDamaged, RunFailed
 from semel.model.crashpoints import CrashPoint, reached
+
+log = logging.getLogger("semel")
 
 ATTEMPTS: Final = "_attempts"
 
@@ -40,7 +43,9 @@ class ParquetSink:
     def publish(self, commit: Commit, attempt: Path) -> None:
         """Make the commit's files visible; what is visible already is left. Anybody may do it, any number of times."""
         for feed, files in commit.feeds.items():
-            if files and not self.run_folder(feed, commit.run).is_dir():
+            if self.run_folder(feed, commit.run).is_dir():
+                self._check_published(commit, feed, files)
+            elif files:
                 self._publish_feed(commit, feed, files, attempt)
             reached(CrashPoint.PUBLISH_FIRST_FEED)
 
@@ -53,6 +58,18 @@ class ParquetSink:
                 shutil.rmtree(run, ignore_errors=True)
                 reached(CrashPoint.CLEANING)
 
+    def _check_published(self, commit: Commit, feed: str, files: list[FeedFile]) -> None:
+        """What is there is what the commit names; another attempt's files mean that a commit was lost."""
+        folder = self.run_folder(feed, commit.run)
+        named = {file.name: file.size for file in files}
+        found = {path.name: path.stat().st_size for path in folder.glob("part-*")}
+        if found != named:
+            name = sorted(found.items() ^ named.items())[0][0]
+            raise BooksDamaged(
+                f"{folder} does not hold what commit {commit.number} names ({name} differs); run `semel audit`: put back "
+                "what was changed there, or move the folder away if it is of a commit that was lost"
+            )
+
     def _publish_feed(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
         target = self.run_folder(feed, commit.run)
         gathered = self.root / ATTEMPTS / commit.run / f"publish-{feed}-{secrets.token_hex(4)}"
@@ -63,8 +80,11 @@ class ParquetSink:
             sync_folder(gathered)
         except FileNotFoundError as error:
             shutil.rmtree(gathered, ignore_errors=True)
-            if target.is_dir() or not attempt.is_dir():
-                return  # attempts are removed only after everything is published
+            if target.is_dir():
+                return
+            if not attempt.is_dir():  # it was published once: attempts are removed only after that
+                log.warning("run %s: %s is gone; run `semel audit`", commit.run, target)
+                return
             raise BooksDamaged(
                 f"{error.filename}, which commit {commit.number} names, is gone before it was published; restore it, "
                 "or restore the whole pipeline's folder from a backup"
