@@ -171,6 +171,7 @@ def test_a_fingerprint_is_found_whatever_is_asked_beside_it(ledger: LedgerHarnes
     ledger.accept(1, [("a", text, 100), ("b", "not hex", 100)])
     assert ledger.ask([("a", text)]) == ["seen"]
     assert ledger.ask([("a", text), ("c", fp(1))]) == ["seen", "neither"]
+    assert ledger.ask([("a", text), ("c", "not hex")]) == ["seen", "neither"]
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ class ParquetSink:
         if found != named:
             name = sorted(found.items() ^ named.items())[0][0]
             raise BooksDamaged(
-                f"{folder} does not hold what commit {commit.number} names ({name} differs); run `semel audit`: put back "
-                "what was changed there, or move the folder away if it is of a commit that was lost"
+                f"{folder} does not hold what commit {commit.number} names ({name} differs); run `semel audit`: put "
+                "back what was changed there, or move the folder away if it is of a commit that was lost"
             )
 
     def _publish_feed(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
