@@ -15,7 +15,7 @@ from semel._version import __version__
 from semel.errors import ConfigError, SemelError
 
 if TYPE_CHECKING:
-    from semel.judge.standalone import judge
+    from semel.judging.standalone import judge
     from semel.observe.audit import audit
     from semel.pipeline.reader import read
     from semel.pipeline.runner import Pipeline, load
@@ -25,7 +25,7 @@ __all__ = ["ConfigError", "Pipeline", "SemelError", "__version__", "audit", "jud
 _WHERE = {
     "Pipeline": "semel.pipeline.runner",
     "audit": "semel.observe.audit",
-    "judge": "semel.judge.standalone",
+    "judge": "semel.judging.standalone",
     "load": "semel.pipeline.runner",
     "read": "semel.pipeline.reader",
 }

@@ -140,6 +140,7 @@ def commit(state: State, attempt: str = "a1", **changes: Any) -> Commit:
         feeds={},
         segment=None,
         sinks=[],
+        ledger="lake:ledger",
         previous=state.digest,
     )
     return sealed(replaced(made, **changes))

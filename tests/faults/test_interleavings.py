@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import semel
 from pipelines import Place, event, ids
 from semel.books.storage import LocalStorage
-from semel.errors import BooksDamaged, ConfigError, InputChanged, InputVanished, StoreUnavailable
+from semel.errors import BooksDamaged, ConfigError, InputChanged, InputVanished, SettingPinned, StoreUnavailable
 from semel.model.crashpoints import CrashPoint, arm
 from semel.pipeline.runner import COMMITTED_BY_ANOTHER
 from semel.testing.faults import crash_at
@@ -244,3 +245,24 @@ def test_the_last_commit_is_lost(place: Place, spark: SparkSession) -> None:
     place.pipeline().run(spark)
     assert len(place.verdicts()) == 5
     settled(place, spark)
+
+
+def test_feeds_that_change_while_a_run_is_open(place: Place, spark: SparkSession) -> None:
+    """The open run goes where it was planned to go, the next one to the new place too; everything can be read."""
+    with crash_at(CrashPoint.AFTER_PLAN):
+        place.pipeline().run(spark)
+    place.write("b.jsonl", [event("e7")])
+    place.pipeline("feeds=[parquet:more/, parquet:out/]").run(spark)
+    assert len(place.verdicts()) == 6
+    place.file.write_text(place.file.read_text() + "feeds: [parquet:more/, parquet:out/]\n")
+    events = semel.read(spark, place.file).collect()
+    assert len(events) == len(place.rows("events")) == 3
+
+
+def test_a_ledger_may_not_change_in_the_middle(place: Place, spark: SparkSession) -> None:
+    place.pipeline().run(spark)
+    place.write("b.jsonl", [event("e1")])
+    for ledger in ("none", "lake:elsewhere"):
+        with pytest.raises(SettingPinned, match=rf"ledger is {ledger}, but .* lake:books/ledger; set it back"):
+            place.pipeline(f"ledger={ledger}").run(spark)
+    assert place.pipeline().run(spark).totals.duplicates == 1

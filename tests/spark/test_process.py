@@ -172,3 +172,31 @@ def test_a_rejected_record_may_come_again(spark: SparkSession, tmp_path: Path) -
     assert list(place.verdicts().values()).count("rejected") == 2
     assert list(place.verdicts().values()).count("duplicate") == 2
     assert ids(place.rows("events")) == ["e1", "e2"]
+
+
+def test_a_python_udf_in_a_module_beside_the_pipeline_file(place: Place, spark: SparkSession) -> None:
+    package = place.folder / f"shop_{id(place)}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "names.py").write_text("def shout(text):\n    return None if text is None else text.upper()\n")
+    (package / "rules.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        f"from {package.name}.names import shout\n"
+        "@F.udf('string')\n"
+        "def loud(text):\n    return shout(text)\n"
+        "def enrich(df):\n    return df.withColumn('loud', loud('event_id'))\n"
+    )
+    place.pipeline(f"process={package.name}.rules:enrich").run(spark)
+    assert sorted(row["loud"] for row in place.rows("events")) == ["E1", "E2", "E3"]
+
+
+def test_a_udf_that_fails_says_why(place: Place, spark: SparkSession) -> None:
+    module = place.folder / f"failing_{id(place)}.py"
+    module.write_text(
+        "from pyspark.sql import functions as F\n"
+        "@F.udf('string')\n"
+        "def loud(text):\n    return text.shout()\n"
+        "def enrich(df):\n    return df.withColumn('loud', loud('event_id'))\n"
+    )
+    with pytest.raises(RunFailed, match=r"AttributeError: 'str' object has no attribute 'shout'.*can be run again"):
+        place.pipeline(f"process={module.stem}:enrich").run(spark)

@@ -103,7 +103,7 @@ def test_verdicts_are_the_reference_judges(
         for lines in batch:
             place.write(f"{number:03d}.jsonl", lines)
             number += 1
-        place.pipeline("source.split=1KiB").run(spark)
+        place.pipeline("source.split=4KiB").run(spark)
 
     truth = expected(batches, conflict, timedelta(days=1000) if horizon == "1000d" else timedelta(hours=4))
     found = {

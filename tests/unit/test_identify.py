@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.judge.identify import EventRules, Identified, Identifier, field_reader
+from semel.judging.identify import EventRules, Identified, Identifier, field_reader
 from semel.model.canonical import NotReadable, parse_object
 from semel.model.schema import parse_schema
 from semel.model.times import from_iso

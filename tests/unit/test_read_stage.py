@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from semel.judge.columns import INTERNAL, feed_schema, open_schema
-from semel.judge.identify import EventRules, Identifier
-from semel.judge.read_stage import ReadStage, SliceNote, TaskNote
+from semel.judging.columns import INTERNAL, feed_schema, open_schema
+from semel.judging.identify import EventRules, Identifier
+from semel.judging.read_stage import ReadStage, SliceNote, TaskNote
 from semel.ledgers.base import Found, Lookup
 from semel.ledgers.keys import Keys, keys_of
 from semel.model.canonical import parse_object

@@ -41,6 +41,7 @@ def laid(sink: ParquetSink, attempt: str = "a1") -> tuple[Commit, Path]:
         feeds=feeds,
         segment=None,
         sinks=[],
+        ledger="lake:ledger",
         previous=NO_COMMIT,
     )
     return commit, folder

@@ -97,7 +97,7 @@ class Books:
                 f"these books belong to pipeline {identity.pipeline!r}, not {pipeline!r}; "
                 "set `pipeline` to that, or give this pipeline books of its own"
             )
-        for key in sorted(identity.pinned.keys() | pinned.keys()):
+        for key in {**pinned, **identity.pinned}:
             was, is_now = identity.pinned.get(key), pinned.get(key)
             if was != is_now:
                 raise SettingPinned(

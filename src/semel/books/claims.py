@@ -24,17 +24,29 @@ def claim_folder(folder: Path, books: str, pipeline: str, key: str) -> None:
     storage = LocalStorage(folder)
     content = storage.read(CLAIM)
     if content is None:
-        strangers = [] if not folder.is_dir() else [name for name in os.listdir(folder) if not name.startswith(".")]
-        if strangers:
-            raise ConfigError(
-                f"{key}: {folder} is not empty ({sorted(strangers)[0]!r} is in it) and does not belong to these books; "
-                f"give the pipeline an empty folder, or the books that filled it"
-            )
+        check_unused(folder, key)
         storage.create(CLAIM, encode(Claim(books=books, pipeline=pipeline)))
         content = storage.read(CLAIM)
     claim = decode(Claim, content or b"", str(folder / CLAIM))
     if claim.books != books:
+        raise _other_books(folder, claim, key)
+
+
+def check_unused(folder: Path, key: str) -> None:
+    """Refuse a folder in which something lies, before new books are made for it."""
+    content = LocalStorage(folder).read(CLAIM)
+    if content is not None:
+        raise _other_books(folder, decode(Claim, content, str(folder / CLAIM)), key)
+    strangers = [] if not folder.is_dir() else [name for name in os.listdir(folder) if not name.startswith(".")]
+    if strangers:
         raise ConfigError(
-            f"{key}: {folder} belongs to other books (of pipeline {claim.pipeline!r}); "
-            f"set `books` to those, or give this pipeline an empty folder"
+            f"{key}: {folder} is not empty ({sorted(strangers)[0]!r} is in it) and does not belong to these books; "
+            f"give the pipeline an empty folder, or the books that filled it"
         )
+
+
+def _other_books(folder: Path, claim: Claim, key: str) -> ConfigError:
+    return ConfigError(
+        f"{key}: {folder} belongs to other books (of pipeline {claim.pipeline!r}); "
+        f"set `books` to those, or give this pipeline an empty folder"
+    )

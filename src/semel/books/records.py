@@ -140,6 +140,7 @@ class Commit(Record, frozen=True, kw_only=True):
     feeds: dict[str, list[FeedFile]]
     segment: Segment | None
     sinks: list[str]
+    ledger: str
     previous: str
     """SHA-256 of the commit before."""
     touched: list[InputFile] = []
@@ -163,13 +164,15 @@ class State(Record, frozen=True, kw_only=True):
     """Path to size, modification time and CRC-32."""
     segments: list[Segment]
     """Those with an entry that is not below the mark, oldest first."""
+    ledger: str | None
+    """Where they are."""
     format: int = FORMAT
 
     @classmethod
     def empty(cls, books: str) -> State:
         return cls(
             number=0, books=books, digest=NO_COMMIT, mark=None, reference=None, horizon_seconds=None,
-            totals=Counts(), runs=0, booked={}, segments=[],
+            totals=Counts(), runs=0, booked={}, segments=[], ledger=None,
         )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ def advance(state: State, commit: Commit, content_digest: str) -> State:
         runs=runs,
         booked=booked,
         segments=segments,
+        ledger=commit.ledger,
     )
 
 

@@ -33,7 +33,8 @@ def runs(options: Namespace) -> int:
     workspace = Workspace(config)
     rows = []
     if workspace.identity() is not None:
-        state = workspace.books.load()
+        state, last = workspace.books.load_with_last()
+        workspace.roll_forward(state, last)
         first = 1 if options.last is None else max(1, state.number - options.last + 1)
         rows = [_row(commit) for commit, _ in workspace.books.commits(first)]
         plan = workspace.books.plan(state.number + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,12 +20,12 @@ from semel.books.records import BookedFile, Commit, Counts, FeedFile, Plan, Segm
 from semel.books.state import later
 from semel.books.storage import make_folder, sync_folder
 from semel.errors import RunFailed, SemelError
-from semel.judge.columns import feed_schema
-from semel.judge.decide import FEED, decide
-from semel.judge.identify import EventRules
-from semel.judge.read_stage import EARLY, NOTES, ReadStage, TaskNote
-from semel.judge.source_frame import open_events
-from semel.judge.validate import Validation
+from semel.judging.columns import feed_schema
+from semel.judging.decide import FEED, decide
+from semel.judging.identify import EventRules
+from semel.judging.read_stage import EARLY, NOTES, ReadStage, TaskNote
+from semel.judging.source_frame import open_events
+from semel.judging.validate import Validation
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
 from semel.model.schema import Schema, parse_schema
@@ -72,9 +72,9 @@ class Attempt:
 
     @property
     def folder(self) -> Path:
-        return self.workspace.sinks[0].attempt_folder(self.plan.run, self.id)
+        return self.workspace.attempt_folder(self.plan.feeds, self.plan.run, self.id)
 
-    def carry_out(self, moment: str) -> Commit:
+    def carry_out(self, clock: Callable[[], str]) -> Commit:
         """Steps 2 and 3 of the protocol. Returns the commit to make; nothing has happened yet."""
         check_input(self.plan, self.config)
         self.workspace.ledger.check(self.state)
@@ -91,7 +91,7 @@ class Attempt:
         self._sync()
         reached(CrashPoint.AFTER_SEAL)
         check_input(self.plan, self.config)
-        return self._commit(notes, results, moment)
+        return self._commit(notes, results, clock())
 
     def _tasks(self) -> list[tuple[Slice, ...]]:
         cores = self.spark.sparkContext.defaultParallelism
@@ -207,6 +207,7 @@ class Attempt:
                 feeds=feeds,
                 segment=segment,
                 sinks=self.plan.feeds,
+                ledger=self.plan.ledger,
                 previous=self.state.digest,
                 touched=self.plan.touched,
             )

@@ -262,21 +262,26 @@ def parse_config(
 ) -> PipelineConfig:
     """The pipeline file with this text, whose relative paths count from `base`."""
     document = read_document(text, origin, overrides, os.environ if environ is None else environ)
-    _keep_ledger_in_books(document.root)
+    ledger_in_books = _keep_ledger_in_books(document.root)
     try:
         config = PipelineConfig.model_validate(document.root, context=(base.absolute(), origin))
     except ValidationError as error:
-        raise document.error(_problems(error.errors(include_url=False))) from None
+        problems = _problems(error.errors(include_url=False))
+        if ledger_in_books:
+            problems = [problem for problem in problems if problem.path[:1] != ("ledger",)] or problems
+        raise document.error(problems) from None
     problems = list(_contradictions(config))
     if problems:
         raise document.error(problems)
     return config
 
 
-def _keep_ledger_in_books(root: Any) -> None:
+def _keep_ledger_in_books(root: Any) -> bool:
     """Unless it is given, the ledger lies in the books, wherever those are."""
-    if isinstance(root, dict) and "ledger" not in root and isinstance(root.get("books"), str) and root["books"]:
-        root["ledger"] = f"lake:{root['books'].rstrip('/')}/ledger"
+    if not isinstance(root, dict) or "ledger" in root or not isinstance(root.get("books"), str) or not root["books"]:
+        return False
+    root["ledger"] = f"lake:{root['books'].rstrip('/')}/ledger"
+    return True
 
 
 def config_json_schema() -> dict[str, Any]:

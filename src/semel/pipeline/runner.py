@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -75,9 +76,11 @@ class Pipeline:
         workspace = Workspace(self.config)
         if workspace.identity() is None:
             find_files(self.config.source.path, self.config.base, {})
+            workspace.check_places()
         identity = workspace.open(self._moment())
         state, last = workspace.books.load_with_last()
         workspace.roll_forward(state, last)
+        workspace.check_ledger(state)
         plan = workspace.books.plan(state.number + 1)
         if plan is not None:
             log.info("run %s: taken up again", plan.run)
@@ -86,7 +89,7 @@ class Pipeline:
         if not found.new:
             return None, False
         spark = self._session(spark)
-        self._validation(spark)
+        self._validation(spark)  # a rule or function that cannot work is refused before anything is planned
         chosen = self._cut(found)
         plan = workspace.books.make_plan(self._plan(workspace, identity.books, state, chosen, found.touched))
         return self._carry_out(workspace, plan, state, spark), len(chosen) < len(found.new)
@@ -107,7 +110,8 @@ class Pipeline:
                 number=plan.number, run=plan.run, books=plan.books, status=Status.VOID, attempt=_attempt_id(),
                 moment=self._moment(), mark=state.mark, reference=state.reference,
                 horizon_seconds=plan.horizon_seconds if state.horizon_seconds is None else state.horizon_seconds,
-                counts=Counts(), files=[], feeds={}, segment=None, sinks=plan.feeds, previous=state.digest,
+                counts=Counts(), files=[], feeds={}, segment=None, sinks=plan.feeds, ledger=plan.ledger,
+                previous=state.digest,
             )
         )  # fmt: skip
         workspace.books.make_commit(commit)
@@ -130,7 +134,7 @@ class Pipeline:
         log.info("run %s: attempt %s begins, %s", plan.run, attempt.id, _files(len(plan.files)))
         try:
             with run_settings(spark):
-                commit = attempt.carry_out(self._moment())
+                commit = attempt.carry_out(self._moment)
             self.progress.step(plan.run, "committing")
             workspace.books.make_commit(commit)
         except CommittedByAnother:
@@ -204,8 +208,8 @@ class Pipeline:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
-        from semel.judge.source_frame import no_events
-        from semel.judge.validate import Validation, check_process, check_rules, load_process
+        from semel.judging.source_frame import no_events
+        from semel.judging.validate import Validation, check_process, check_rules, load_process
         from semel.pipeline.attempt import config_schema
         from semel.pipeline.session import run_settings
 
@@ -249,5 +253,8 @@ def _files(count: int) -> str:
 
 
 def _short(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    """The line of an error that says what happened; of a Python worker's, the last of its traceback."""
+    lines = [line for line in str(error).split("JVM stacktrace:")[0].splitlines() if line.strip()]
+    if any(line.startswith("Traceback ") for line in lines):
+        lines = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt)\b", line)][-1:] or lines
+    return lines[0].strip()[:300] if lines else type(error).__name__

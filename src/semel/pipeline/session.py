@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +27,13 @@ _STARTUP: Final = {
 }
 """Defaults: what spark-submit, spark-defaults.conf or PYSPARK_SUBMIT_ARGS say goes first."""
 
+_OPTIONS: Final = {
+    "--master": "spark.master",
+    "--name": "spark.app.name",
+    "--driver-memory": "spark.driver.memory",
+    "--driver-java-options": "spark.driver.extraJavaOptions",
+}
+
 _PER_RUN: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
@@ -39,24 +49,41 @@ _PER_RUN: Final = {
 
 
 def build_session() -> SparkSession:
-    """The active session, or a new one on all local cores."""
+    """The active session, or a new one: on all local cores unless the environment says otherwise."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark import SparkConf
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    logging = Path(str(files("semel.pipeline").joinpath("log4j2.properties"))).as_uri()
-    defaults = {**_STARTUP, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}"}
-    conf = SparkConf(loadDefaults=False)
-    for key, value in defaults.items():
-        conf.set(key, value)
+    builder = SparkSession.builder
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set where spark-submit has started the driver already
+        logging = Path(str(files("semel.pipeline").joinpath("log4j2.properties"))).as_uri()
+        defaults = {**_STARTUP, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}"}
+        for key in defaults.keys() - configured_settings(os.environ):
+            builder = builder.config(key, defaults[key])
     try:
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        return builder.getOrCreate()
     except (PySparkException, OSError) as error:
         raise RunFailed(f"Spark could not be started: {error}; run `semel doctor`") from error
+
+
+def configured_settings(environ: Mapping[str, str]) -> set[str]:
+    """The settings that PYSPARK_SUBMIT_ARGS and spark-defaults.conf make; they cannot be asked before Spark starts."""
+    found: set[str] = set()
+    words = shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    for option, value in pairwise(words):
+        if option in ("--conf", "-c"):
+            found.add(value.partition("=")[0])
+        elif option in _OPTIONS:
+            found.add(_OPTIONS[option])
+    folder = environ.get("SPARK_CONF_DIR") or (environ["SPARK_HOME"] + "/conf" if "SPARK_HOME" in environ else None)
+    file = None if folder is None else Path(folder) / "spark-defaults.conf"
+    if file is not None and file.is_file():
+        lines = (line.strip() for line in file.read_text().splitlines())
+        found |= {re.split(r"[\s=]", line, maxsplit=1)[0] for line in lines if line and not line.startswith("#")}
+    return found
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def _amount(units: Mapping[str, object]) -> dict[str, Any]:
 def _some(parse: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
     def parse_list(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
-            raise ValueError("must be a list with at least one entry")
+            raise ValueError("must be a list")
         items: list[Any] = []
         for index, entry in enumerate(value):
             try:

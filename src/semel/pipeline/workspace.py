@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from semel.books.books import Books, Identity
+from semel.books.claims import check_unused
 from semel.books.records import Commit, State, Status
 from semel.books.storage import LocalStorage
 from semel.errors import SettingPinned
 from semel.ledgers.base import Ledger, NoLedger
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
-from semel.model.times import from_iso, moment_of
+from semel.model.times import from_iso
 from semel.model.units import format_duration
 from semel.pipeline.config import PipelineConfig
 from semel.pipeline.urls import FeedUrl, StoreUrl, parse_feed
@@ -58,14 +60,36 @@ class Workspace:
             self.ledger.apply(last)
         self.books.checkpoint(state)
         self.ledger.clean(last.run, last.attempt if last.status is Status.COMMITTED else None)
-        for sink in self.sinks:
+        for sink in {sink.root: sink for sink in (*self.sinks, *self.sinks_of(last.sinks))}.values():
             sink.clean(lambda number: number <= state.number)
 
     def publish(self, commit: Commit) -> None:
-        sinks = [self._sink(parse_feed(text)) for text in commit.sinks]
-        attempt = sinks[0].attempt_folder(commit.run, commit.attempt)
-        for sink in sinks:
+        attempt = self.attempt_folder(commit.sinks, commit.run, commit.attempt)
+        for sink in self.sinks_of(commit.sinks):
             sink.publish(commit, attempt)
+
+    def sinks_of(self, feeds: Sequence[str]) -> list[ParquetSink]:
+        """The sinks that a plan or commit names, which need not be those of the pipeline file as it is now."""
+        return [self._sink(parse_feed(text)) for text in feeds]
+
+    def attempt_folder(self, feeds: Sequence[str], run: str, attempt: str) -> Path:
+        """An attempt is written below the first of its plan's feeds; the others get copies."""
+        return self.sinks_of(feeds)[0].attempt_folder(run, attempt)
+
+    def check_places(self) -> None:
+        """New books want places that nobody has used."""
+        for sink in self.sinks:
+            check_unused(sink.root, key="feeds")
+        if isinstance(self.ledger, LakeLedger):
+            check_unused(self.ledger.root, key="ledger")
+
+    def check_ledger(self, state: State) -> None:
+        """What was accepted is remembered where the last run put it, and nowhere else."""
+        now = self.config.ledger.redacted
+        if state.ledger is not None and state.ledger != now:
+            raise SettingPinned(
+                f"ledger is {now}, but what was accepted so far is remembered in {state.ledger}; set it back"
+            )
 
     def check_horizon(self, state: State, mark: int | None, reference: int | None) -> None:
         """A longer horizon needs what the ledger has forgotten."""
@@ -75,10 +99,10 @@ class Workspace:
             return
         wanted = reference - int(horizon.total_seconds() * 1_000_000)
         if wanted < from_iso(state.mark):
-            allowed = moment_of(reference) - moment_of(from_iso(state.mark))
+            allowed = timedelta(hours=(reference - from_iso(state.mark)) // 3_600_000_000)
             raise SettingPinned(
                 f"horizon is {format_duration(horizon)}, but what lies before {state.mark} has been forgotten; set it "
-                f"to at most {int(allowed.total_seconds())}s for now: it can grow as time goes on"
+                f"to at most {format_duration(allowed)} for now: it can grow as time goes on"
             )
 
     def _sink(self, feed: FeedUrl) -> ParquetSink:

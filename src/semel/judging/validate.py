@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from semel.errors import ConfigError, ProcessBroken
-from semel.judge.columns import FEED_COLUMNS, INTERNAL, OPEN_COLUMNS
-from semel.judge.decide import FEED, REJECT_REASON
+from semel.judging.columns import FEED_COLUMNS, INTERNAL, OPEN_COLUMNS
+from semel.judging.decide import FEED, REJECT_REASON
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -26,9 +29,11 @@ _RESERVED: Final = frozenset({name for name, _, _ in FEED_COLUMNS} | {FEED, "run
 def load_process(name: str, folder: str) -> Process:
     """`module:function`, looked for beside the pipeline file first."""
     module_name, _, attribute = name.partition(":")
-    sys.path.insert(0, folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
-        function = getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
+        function = getattr(module, attribute)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"process: {name!r} cannot be imported ({error}); it is looked for in {folder} and the Python path"
@@ -37,15 +42,28 @@ def load_process(name: str, folder: str) -> Process:
         raise ConfigError(f"process: module {module_name!r} has no function {attribute!r}") from None
     except Exception as error:
         raise ConfigError(f"process: importing {module_name!r} failed: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(folder)
     if not callable(function):
         raise ConfigError(f"process: {name!r} is not a function")
+    _ship_with_its_functions(module, name, folder)
     return function  # type: ignore[no-any-return]
+
+
+def _ship_with_its_functions(module: ModuleType, name: str, folder: str) -> None:
+    """A module beside the pipeline file is not on the executors' path: Spark pickles it by value."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    beside = Path(folder, top.__name__)
+    if not (beside.is_dir() or beside.with_suffix(".py").is_file()):
+        return
+    if not str(Path(module.__file__ or "").resolve()).startswith(str(Path(folder).resolve())):
+        raise ConfigError(
+            f"process: {name!r} was imported from {module.__file__}, not from {folder}; rename the module"
+        )
+    register_pickle_by_value(top)  # type: ignore[no-untyped-call]
 
 
 def check_rules(empty: DataFrame, rules: Mapping[str, str]) -> None:
     """Refuse a rule that Spark cannot evaluate for each record alone, before anything is planned."""
+    empty = empty.drop(INTERNAL)
     for reason, condition in rules.items():
         try:
             kind = empty.select(F.expr(condition).alias("rule")).schema["rule"].dataType.simpleString()
@@ -82,8 +100,7 @@ def check_process(empty: DataFrame, process: Process, name: str) -> list[StructF
             raise ConfigError(
                 f"process: {name} returned no column {field.name!r}; it has to return every column that it was given"
             )
-        kept = field.name in (*OPEN_COLUMNS, INTERNAL, REJECT_REASON)
-        if kept and result[field.name].dataType != field.dataType:
+        if result[field.name].dataType != field.dataType:
             raise ConfigError(
                 f"process: {name} changed the type of {field.name!r} to {result[field.name].dataType.simpleString()}"
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from semel.judge.columns import open_ddl
-from semel.judge.read_stage import ReadStage
+from semel.judging.columns import open_ddl
+from semel.judging.read_stage import ReadStage
 from semel.model.schema import Schema
 
 if TYPE_CHECKING:

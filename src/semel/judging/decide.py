@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from semel.judge.columns import FEED_COLUMNS, INTERNAL
+from semel.judging.columns import FEED_COLUMNS, INTERNAL
 from semel.model.identity import DERIVED_ID_NAMESPACE
 from semel.model.verdicts import FEED_OF, ConflictRule, Verdict
 
@@ -25,7 +25,7 @@ DUPLICATE_SCHEMA: Final = "iglu:com.snowplowanalytics.snowplow/duplicate/jsonsch
 REASON_CONFLICT: Final = "conflict"
 _REASONS: Final = {
     Verdict.DUPLICATE: "accepted earlier in this run",
-    Verdict.CONFLICT: "same id as an event accepted earlier, other payload",
+    Verdict.CONFLICT: "same id as another event, other payload",
 }
 _HASH_BITS: Final = 64
 

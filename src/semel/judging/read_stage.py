@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from semel.books.storage import LocalStorage
-from semel.judge.columns import TIMESTAMP, feed_schema, open_schema
-from semel.judge.identify import EventRules, Identified, Identifier
+from semel.judging.columns import TIMESTAMP, feed_schema, open_schema
+from semel.judging.identify import EventRules, Identified, Identifier
 from semel.ledgers.base import Lookup
 from semel.ledgers.keys import keys_of
 from semel.model.canonical import is_text

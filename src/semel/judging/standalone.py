@@ -19,10 +19,10 @@ from pyspark.sql.types import (
 )
 
 from semel.errors import ConfigError
-from semel.judge.columns import INTERNAL
-from semel.judge.decide import FEED, REJECT_REASON, decide
-from semel.judge.identify import MAX_ID_BYTES
-from semel.judge.validate import Validation, check_rules
+from semel.judging.columns import INTERNAL
+from semel.judging.decide import FEED, REJECT_REASON, decide
+from semel.judging.identify import MAX_ID_BYTES
+from semel.judging.validate import Validation, check_rules
 from semel.model.verdicts import ConflictRule, Verdict
 
 if TYPE_CHECKING:
