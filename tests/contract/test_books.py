@@ -472,6 +472,32 @@ def test_with_checkpoints_the_state_is_the_same(made_up: list[dict[str, Any]]) -
     assert folded.runs == sum(fields["status"] is Status.COMMITTED for fields in made_up)
 
 
+def segment(number: int, *newest: int) -> Segment:
+    parts = [
+        SegmentPart(name=f"p{at}", entries=1, size=1, crc32=1, low=0, high=1, oldest=0, newest=at) for at in newest
+    ]
+    return Segment(number=number, folder=f"r{number}", parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("mark", "kept"), [(None, [1, 2, 3]), (9, [1, 2, 3]), (10, [1, 2, 3]), (11, [2, 3]), (21, [2])]
+)
+def test_segments_are_kept_while_an_entry_is_not_below_the_mark(mark: int | None, kept: list[int]) -> None:
+    state = State.empty("b")
+    for made in (segment(1, 10), segment(2, 5, 30), segment(3, 20), segment(4)):
+        state = advance(state, commit(state, segment=made, mark=None if mark is None else iso(mark)), "d")
+    assert [each.number for each in state.segments] == kept
+
+
+def test_a_touched_file_keeps_its_checksum() -> None:
+    state = advance(State.empty("b"), commit(State.empty("b"), files=[booked_file(7)]), "d")
+    touched = [
+        InputFile(path="in/7.jsonl", size=7, modified=99),
+        InputFile(path="in/unknown.jsonl", size=1, modified=99),
+    ]
+    assert advance(state, commit(state, touched=touched), "d").booked == {"in/7.jsonl": (7, 99, 7)}
+
+
 def test_a_void_commit_takes_a_number_and_nothing_else() -> None:
     state = replaced(State.empty("b"), booked={"in/a": (1, 2, 3)})
     touched = [InputFile(path="in/a", size=1, modified=9)]
@@ -595,6 +621,17 @@ def test_an_edited_commit_is_damage(checkpointed: Books, number: int) -> None:
         checkpointed.commit(number)
     with pytest.raises(BooksDamaged, match=f"{name} was changed"):
         list(checkpointed.commits())
+
+
+def test_a_checkpointed_commit_that_was_exchanged_is_damage(checkpointed: Books) -> None:
+    """Whole and sealed, but not the one that the checkpoint counted in."""
+    storage = checkpointed.storage
+    ninth = checkpointed.commit(9)
+    assert ninth is not None
+    storage.delete("commits/000000010.json")
+    put(storage, "commits/000000009.json", encode(sealed(replaced(ninth, attempt="a-other"))))
+    with pytest.raises(BooksDamaged, match=r"commits/000000009\.json was changed after it was checkpointed"):
+        checkpointed.load()
 
 
 def test_a_field_put_into_a_commit_is_damage(checkpointed: Books) -> None:

@@ -280,7 +280,7 @@ WRONG = {
         with_path("[a, 's3://b/c']"),
         "clicks.yaml:3: source.path[1]: `path: s3:` is not available",
     ),
-    "no source path": (with_path("[]"), "clicks.yaml:3: source.path: must be a list"),
+    "no source path": (with_path("[]"), "clicks.yaml:3: source.path: must be a list with at least one entry"),
     "a number as path": (with_path("[a, 2024]"), "clicks.yaml:3: source.path[1]: 2024 is read as a number"),
     "an empty path": (with_path("''"), "clicks.yaml:3: source.path: must not be empty"),
     "a path twice": (with_path("[a, b, a]"), "source.path[2]: 'a' is given twice"),

@@ -18,6 +18,7 @@ from semel.model.canonical import NotReadable, parse_object
 from semel.model.schema import parse_schema
 from semel.model.times import from_iso
 from semel.sources.block import Block
+from semel.sources.files.tables import rows_of
 
 NOON = "2024-01-02T12:00:00Z"
 RULES = EventRules(
@@ -309,16 +310,17 @@ def test_excluded_id_and_time_are_read_first() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"x": Decimal("1.5")}, {"x": Decimal("1.50")}),
-        ({"x": Decimal("0.00")}, {"x": Decimal("0.0")}),
-        ({"x": [Decimal("100")]}, {"x": [Decimal("1E+2")]}),
-        ({"x": 0.0}, {"x": -0.0}),
-        ({"x": {"y": 0.0}}, {"x": {"y": -0.0}}),
+        (pa.array([Decimal("1.5")]), pa.array([Decimal("1.50")])),
+        (pa.array([Decimal("0.00")]), pa.array([Decimal("0.0")])),
+        (pa.array([[Decimal("100.0")]]), pa.array([[Decimal("100.00")]])),
+        (pa.array([0.0]), pa.array([-0.0])),
+        (pa.array([{"y": 0.0}]), pa.array([{"y": -0.0}])),
     ],
 )
-def test_table_values_of_the_same_value_have_one_fingerprint(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_table_values_of_the_same_value_have_one_fingerprint(one: pa.Array, other: pa.Array) -> None:
     """A column may have another scale in another file."""
-    first, second = prints({"id": "e1", "at": NOON, **one}, {"id": "e1", "at": NOON, **other})
+    rows = [rows_of(pa.RecordBatch.from_arrays([column], ["x"]))[0][0] for column in (one, other)]
+    first, second = prints(*({"id": "e1", "at": NOON, **(row or {})} for row in rows))
     assert first == second
 
 

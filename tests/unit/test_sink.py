@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import threading
 from pathlib import Path
 
@@ -146,13 +148,18 @@ def test_after_publication_the_attempt_may_be_gone(sink: ParquetSink) -> None:
     assert published(sink) == EXPECTED
 
 
-def test_a_commit_whose_attempt_is_gone_before_it_was_published_is_refused(sink: ParquetSink) -> None:
-    """Nothing is lost in silence: attempts are removed after publication only, so this is damage."""
+def test_a_published_folder_that_was_moved_away_is_said_and_left_to_the_audit(
+    sink: ParquetSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Attempts are removed after publication only: with neither left, somebody took the folder away."""
     commit, folder = laid(sink)
+    sink.publish(commit, folder)
     sink.clean(lambda number: True)
-    assert not folder.exists()
-    with pytest.raises(BooksDamaged):
-        sink.publish(commit, folder)
+    shutil.rmtree(sink.root / "events")
+    logging.getLogger("semel").propagate = True
+    sink.publish(commit, folder)
+    assert "is gone; run `semel audit`" in caplog.text
+    assert not (sink.root / "events").exists()
 
 
 def test_cleaning_removes_only_runs_that_are_done(sink: ParquetSink) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import re
 import uuid
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -156,10 +157,10 @@ class Books:
         "Exists" and a lost answer are both read back: only a commit that names another attempt means lost.
         """
         reached(CrashPoint.BEFORE_COMMIT)
-        unknown: Exception | None = None
+        unknown: StoreUnavailable | None = None
         try:
             self.storage.create(_name("commits", commit.number), encode(commit))
-        except (StoreUnavailable, OSError) as error:
+        except StoreUnavailable as error:
             unknown = error
         standing = self.commit(commit.number)
         if standing is None:
@@ -222,7 +223,7 @@ def decode_checkpoint(content: bytes) -> State | None:
         if digest(body).encode() != checksum:
             return None
         state = msgspec.json.decode(body, type=State)
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, zlib.error):
         return None
     return state if state.format <= FORMAT else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from semel.books.records import Commit, State, Status
-from semel.model.times import from_iso, iso
+from semel.model.times import EARLIEST, from_iso, iso
 
 
 def advance(state: State, commit: Commit, content_digest: str) -> State:
@@ -50,12 +50,11 @@ def next_mark(state: State, moment: int, horizon: timedelta, clock: str) -> tupl
         reference: int | None = moment
     else:
         reference = None if state.reference is None else from_iso(state.reference)
+    before = None if state.mark is None else from_iso(state.mark)
     if reference is None:
-        return None, None
-    mark = reference - horizon // timedelta(microseconds=1)
-    if state.mark is not None:
-        mark = max(mark, from_iso(state.mark))
-    return reference, mark
+        return None, before
+    mark = max(reference - horizon // timedelta(microseconds=1), EARLIEST)
+    return reference, mark if before is None else max(mark, before)
 
 
 def later(first: str | None, second: int | None) -> str | None:

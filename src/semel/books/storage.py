@@ -58,6 +58,14 @@ class LocalStorage(Storage):
 
     def create(self, name: str, content: bytes) -> bool:
         target = self.root / name
+        try:
+            return self._create(target, content)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{target} could not be written: {error.strerror}; mend that and run again"
+            ) from error
+
+    def _create(self, target: Path, content: bytes) -> bool:
         make_folder(target.parent)
         aside = target.parent / f".{target.name}.{secrets.token_hex(6)}.tmp"
         try:
@@ -83,7 +91,8 @@ class LocalStorage(Storage):
 
     def names(self, folder: str) -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self.root / folder) if not name.startswith("."))
+            with os.scandir(self.root / folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

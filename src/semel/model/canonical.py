@@ -68,8 +68,8 @@ def parse_object(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise NotReadable("not UTF-8") from None
     except msgspec.DecodeError as error:
-        raise NotReadable(_why(line, error)) from None
-    except ValueError:
+        if "Integer value out of range" not in str(error):
+            raise NotReadable(_why(line, error)) from None
         value = _with_endless_integers(line)
     if type(value) is not dict:
         raise NotReadable("not a JSON object")
@@ -96,7 +96,9 @@ def is_text(data: bytes) -> bool:
 def _why(line: bytes, error: msgspec.DecodeError) -> str:
     if not is_text(line):
         return "not UTF-8"
-    message = str(error)
+    message = str(error).split(" - at `")[0]
+    if message.startswith("the number "):
+        return message
     if "surrogate" in message or ("truncated" in message and _ends_in_lone_surrogate(line)):
         return "a lone surrogate"
     return f"not JSON: {message.removeprefix('JSON is malformed: ')}"
@@ -146,8 +148,12 @@ def _with_endless_integers(line: bytes) -> Any:
     try:
         value = json.loads(line, parse_float=exact_number, parse_int=integer, parse_constant=no_constant)
         canonical(value)
-    except (NotReadable, UnicodeError):
+    except NotReadable:
         raise
+    except UnicodeDecodeError:
+        raise NotReadable("not UTF-8") from None
+    except UnicodeEncodeError:
+        raise NotReadable("a lone surrogate") from None
     except (ValueError, RecursionError) as error:
         raise NotReadable(f"not JSON: {error}") from None
     return value

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Final
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LEAP_SECOND: Final = re.compile(r"^(.*[T ]\d\d:?59:?)60(.*)$", re.ASCII)
+_FRACTION_OF_A_SECOND: Final = re.compile(r"[Tt ](?:\d\d:\d\d:\d\d|\d{6})[.,]\d", re.ASCII)
+_SEPARATORS: Final = frozenset("Tt ")
+_LENGTH_OF_A_DATE: Final = 10
+_NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _PER_UNIT: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 EARLIEST: Final = -62_135_596_800_000_000
 LATEST: Final = 253_402_300_799_999_999
@@ -45,20 +49,32 @@ def iso(value: int) -> str:
 
 
 def from_iso(text: str) -> int:
-    """Any ISO 8601 form that Python reads; a leap second is the second after it."""
+    """Any ISO 8601 form that Python reads right; a leap second is the second after it."""
     try:
-        return micros(datetime.fromisoformat(text))
+        value = micros(datetime.fromisoformat(text))
     except OverflowError:
         raise NotATime(f"the time {text[:80]!r} is out of range") from None
     except ValueError:
-        pass
-    leap = _LEAP_SECOND.match(text)
-    if leap:
-        try:
+        value = _unusual(text)
+    if ("." in text or "," in text) and not _FRACTION_OF_A_SECOND.search(text):
+        raise NotATime(f"the time {text[:80]!r} has a fraction, but not of a second")
+    if len(text) > _LENGTH_OF_A_DATE and not _SEPARATORS & set(text):
+        raise NotATime(f"the time {text[:80]!r} is not ISO 8601")
+    if not EARLIEST <= value <= LATEST:
+        raise NotATime(f"the time {text[:80]!r} is out of range")
+    return value
+
+
+def _unusual(text: str) -> int:
+    """A leap second, or small letters."""
+    upper = text.upper()
+    leap = _LEAP_SECOND.match(upper)
+    try:
+        if leap:
             return micros(datetime.fromisoformat(f"{leap[1]}59{leap[2]}")) + 1_000_000
-        except (ValueError, OverflowError):
-            pass
-    raise NotATime(f"the time {text[:80]!r} is not ISO 8601")
+        return micros(datetime.fromisoformat(upper))
+    except (ValueError, OverflowError):
+        raise NotATime(f"the time {text[:80]!r} is not ISO 8601") from None
 
 
 def parse_text(value: Any) -> int:
@@ -78,9 +94,13 @@ def parse_number(unit: str) -> Callable[[Any], int]:
             result = value * factor
         elif isinstance(value, float | Decimal | str):
             try:
-                exact = Decimal(value if not isinstance(value, float) else repr(value))
-                result = int(exact * factor // 1)
-            except (InvalidOperation, OverflowError, ValueError):
+                if isinstance(value, str) and not _NUMBER.fullmatch(value):
+                    raise ValueError(value)
+                exact = Decimal(repr(value) if isinstance(value, float) else value)
+                scaled = exact * factor
+                inside = EARLIEST <= scaled <= LATEST  # checked first: an integer of a million digits takes long
+                result = int(scaled.to_integral_value(ROUND_FLOOR)) if inside else LATEST + 1
+            except (ArithmeticError, ValueError):
                 raise NotATime(f"the time {str(value)[:80]!r} is not a number") from None
         else:
             raise NotATime(f"the time is {_kind(value)}, not a number")

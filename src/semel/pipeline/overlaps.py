@@ -41,10 +41,11 @@ def contradictions(
     sources: Sequence[Claim], books: Claim, ledger: Claim | None, feeds: Sequence[Claim]
 ) -> Iterator[Problem]:
     """A problem for each two places of which one would spoil the other; a ledger may lie inside the books."""
-    outputs = [books, *feeds] if ledger is None else [books, ledger, *feeds]
+    apart = ledger is not None and relation(ledger.place, books.place) != "lies inside"
+    outputs = [books, ledger, *feeds] if ledger is not None and apart else [books, *feeds]
     for first, second in combinations(outputs, 2):
         relative = relation(second.place, first.place)
-        if relative is None or (second is ledger and relative == "lies inside"):
+        if relative is None:
             continue
         yield Problem(second.key, f"{shown(second.text)} {relative} {first}; choose separate folders")
     for first, second in combinations(sources, 2):

@@ -101,7 +101,7 @@ def _amount(units: Mapping[str, object]) -> dict[str, Any]:
 def _some(parse: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
     def parse_list(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list) or not value:
-            raise ValueError("must be a list")
+            raise ValueError("must be a list with at least one entry")
         items: list[Any] = []
         for index, entry in enumerate(value):
             try:
@@ -126,7 +126,9 @@ def _key(value: object) -> str | tuple[str, ...]:
 
 
 def _fields(value: object) -> tuple[str, ...]:
-    return () if value == [] else _some(field_path)(value)
+    if not isinstance(value, list):
+        raise ValueError("must be a list of fields")
+    return () if not value else _some(field_path)(value)
 
 
 def _duration(value: object) -> timedelta:

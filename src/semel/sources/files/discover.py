@@ -6,11 +6,12 @@ path is kept as it was given, relative to the pipeline file, so that the whole f
 
 from __future__ import annotations
 
-import glob
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -98,26 +99,38 @@ def _expand(path: str, base: Path, booked: Mapping[str, tuple[int, int, int]]) -
 
 
 def _matches(pattern: str, base: Path) -> Iterator[InputFile]:
-    for match in sorted(glob.glob(pattern, root_dir=base, recursive=True)):
-        name = os.path.normpath(match)
-        if any(_unfinished(part) for part in name.split("/") if part not in ("", "..")):
-            continue
-        full = locate(name, base)
-        if full.is_dir():
-            yield from _walk(name, base)
-        elif full.is_file():
-            yield _file(name, full.stat())
+    """Files whose path fits, and the files below folders whose path does; each real folder is entered once."""
+    wanted = os.path.normpath(pattern).split("/")
+    fixed = next(index for index, part in enumerate(wanted) if _GLOB & set(part))
+    folder = "/".join(wanted[:fixed]) or ("/" if pattern.startswith("/") else ".")
+    named = frozenset(part for part in wanted if not _GLOB & set(part))
+    if locate(folder, base).is_dir():
+        for file in _walk(folder, base, named):
+            parts = file.path.split("/")
+            if any(_fits(parts[:length], wanted) for length in range(1, len(parts) + 1)):
+                yield file
 
 
-def _walk(folder: str, base: Path) -> Iterator[InputFile]:
-    """Every finished file below a folder; links are followed, each real folder once."""
+def _fits(parts: list[str], wanted: list[str]) -> bool:
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_fits(parts[skipped:], wanted[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], wanted[0]) and _fits(parts[1:], wanted[1:])
+
+
+def _walk(folder: str, base: Path, named: frozenset[str] = frozenset()) -> Iterator[InputFile]:
+    """Every finished file below a folder, in the order of the names; links are followed, each real folder once.
+
+    `named` are names that the user has written down: those are taken whatever they look like.
+    """
     entered: set[tuple[int, int]] = set()
     pending = [folder]
     while pending:
         current = pending.pop()
         try:
             status = locate(current, base).stat()
-            entries = list(os.scandir(locate(current, base)))
+            entries = sorted(os.scandir(locate(current, base)), key=lambda entry: entry.name)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -125,17 +138,20 @@ def _walk(folder: str, base: Path) -> Iterator[InputFile]:
         if (status.st_dev, status.st_ino) in entered:
             continue
         entered.add((status.st_dev, status.st_ino))
+        below: list[str] = []
         for entry in entries:
-            if _unfinished(entry.name):
+            if _unfinished(entry.name) and entry.name not in named:
                 continue
-            name = entry.name if current == "." else f"{current}/{entry.name}"
+            name = entry.name if current == "." else f"{current.rstrip('/')}/{entry.name}"
             try:
                 if entry.is_dir():
-                    pending.append(name)
+                    below.append(name)
                 elif stat.S_ISREG((found := entry.stat()).st_mode):
                     yield _file(name, found)
-            except FileNotFoundError:
-                continue
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ELOOP):
+                    raise RunFailed(f"{name!r} cannot be looked at: {error.strerror}") from None
+        pending.extend(reversed(below))
 
 
 def _unfinished(name: str) -> bool:

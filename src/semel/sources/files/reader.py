@@ -64,12 +64,17 @@ class FilesReader:
                     else:
                         yield from self._lines(file, planned, piece)
             except (EOFError, zlib.error, gzip.BadGzipFile, pa.ArrowException) as error:
-                raise RunFailed(
-                    f"{planned.path} cannot be decompressed or read: {_one_line(error)}; mend or remove the file, then "
-                    f"run again, or give up the run with `semel void {self.pipeline_file} {self.run}`"
-                ) from None
+                raise self._unreadable(planned, error) from None
             except OSError as error:
+                if error.errno is None:  # pyarrow's, of what it cannot decompress
+                    raise self._unreadable(planned, error) from None
                 raise RunFailed(f"{planned.path} cannot be read: {_one_line(error)}; mend that and run again") from None
+
+    def _unreadable(self, planned: PlannedFile, error: Exception) -> RunFailed:
+        return RunFailed(
+            f"{planned.path} cannot be decompressed or read: {_one_line(error)}; put it back as it was and run again, "
+            f"or mend or remove it and give up the run with `semel void {self.pipeline_file} {self.run}`"
+        )
 
     def _open(self, planned: PlannedFile) -> IO[bytes]:
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import IO, Any, Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from semel.model.canonical import exact_number
 
 _ROWS: Final = 8192
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -51,17 +54,40 @@ def _values(column: pa.Array) -> list[Any]:
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         text = column.cast(pa.string()).to_pylist()
         return [value if value is None else value.replace(" ", "T") for value in text]
-    if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_dictionary(kind):
-        return [_finite(value) for value in column.to_pylist()]
-    return list(column.to_pylist())
+    kept = _without_nanoseconds(kind)
+    try:
+        values = (column if kept == kind else column.cast(kept)).to_pylist()
+    except (OverflowError, ValueError):  # a time beyond the year 9999
+        values = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).to_pylist()
+    needs_care = pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return [_plain(value) for value in values] if needs_care or pa.types.is_dictionary(kind) else list(values)
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become text, so that they stay apart from null and each other."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
+def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    """Python's times have microseconds: what is finer becomes a number of nanoseconds."""
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        return pa.int64() if kind.unit == "ns" else kind
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_nanoseconds(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_nanoseconds(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_nanoseconds(kind.value_type)), kind.list_size)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_nanoseconds(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_without_nanoseconds(kind.key_type), _without_nanoseconds(kind.item_type))
+    return kind
+
+
+def _plain(value: Any) -> Any:
+    """Equal values alike, different ones apart: JSON has no NaN and no infinity, which become text."""
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else repr(value)
+    if isinstance(value, Decimal):
+        return exact_number(str(value))
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     return value
