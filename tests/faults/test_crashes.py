@@ -29,7 +29,8 @@ SETTINGS = GeneratorSettings(events=300, batches=2, seed=11)
 
 def semel(*arguments: str, crash_at: CrashPoint | None = None) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own; returns when that and everything that it started is gone."""
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    quick_start = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "JAVA_TOOL_OPTIONS": quick_start}
     if crash_at is not None:
         environment[CRASH_AT] = crash_at.value
     started = subprocess.Popen(
