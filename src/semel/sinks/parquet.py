@@ -59,7 +59,7 @@ class ParquetSink:
                 reached(CrashPoint.CLEANING)
 
     def _check_published(self, commit: Commit, feed: str, files: list[FeedFile]) -> None:
-        """Another attempt's files mean that a commit was lost; files that somebody took away are the audit's subject."""
+        """Another attempt's files mean that a commit was lost; what somebody took away is the audit's subject."""
         folder = self.run_folder(feed, commit.run)
         named = {file.name: file.size for file in files}
         found = {path.name: path.stat().st_size for path in folder.glob("part-*")}
