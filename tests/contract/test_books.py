@@ -141,6 +141,7 @@ def commit(state: State, attempt: str = "a1", **changes: Any) -> Commit:
         segment=None,
         sinks=[],
         ledger="lake:ledger",
+        columns={},
         previous=state.digest,
     )
     return sealed(replaced(made, **changes))

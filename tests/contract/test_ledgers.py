@@ -65,6 +65,7 @@ class LedgerHarness(ABC):
             segment=self.prepare(number, entries),
             sinks=[],
             ledger="lake:ledger",
+            columns={},
             previous=NO_COMMIT,
         )
         self.state = advance(self.state, commit, "")
@@ -262,7 +263,7 @@ def test_applying_again_changes_nothing(ledger: LedgerHarness) -> None:
         Commit(
             number=1, run="r000000001-20260102T030405Z", books=BOOKS, status=Status.COMMITTED, attempt="a1",
             moment="", mark=None, reference=None, horizon_seconds=1.0, counts=Counts(), files=[], feeds={},
-            segment=ledger.state.segments[0], sinks=[], ledger="lake:ledger", previous=NO_COMMIT,
+            segment=ledger.state.segments[0], sinks=[], ledger="lake:ledger", columns={}, previous=NO_COMMIT,
         )
     )  # fmt: skip
     assert ledger.ask([("a", fp(1)), ("a", fp(2))]) == before == ["seen", "known"]

@@ -97,7 +97,8 @@ def void_runs(folder: Path, count: int) -> None:
             sealed(
                 Commit(number=number, run=run, books=identity.books, status=Status.VOID, attempt="a0", moment=moment,
                        mark=None, reference=None, horizon_seconds=1.0, counts=Counts(), files=[], feeds={},
-                       segment=None, ledger="lake:books/ledger", sinks=["parquet:out/"], previous=books.load().digest)
+                       segment=None, ledger="lake:books/ledger", sinks=["parquet:out/"], columns={},
+                       previous=books.load().digest)
             )
         )  # fmt: skip
 

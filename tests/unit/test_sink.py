@@ -44,6 +44,7 @@ def laid(sink: ParquetSink, attempt: str = "a1") -> tuple[Commit, Path]:
         segment=None,
         sinks=[],
         ledger="lake:ledger",
+        columns={},
         previous=NO_COMMIT,
     )
     return commit, folder

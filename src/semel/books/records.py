@@ -141,6 +141,8 @@ class Commit(Record, frozen=True, kw_only=True):
     segment: Segment | None
     sinks: list[str]
     ledger: str
+    columns: dict[str, str]
+    """The schema's columns in the feeds, with their types."""
     previous: str
     """SHA-256 of the commit before."""
     touched: list[InputFile] = []
@@ -166,13 +168,14 @@ class State(Record, frozen=True, kw_only=True):
     """Those with an entry that is not below the mark, oldest first."""
     ledger: str | None
     """Where they are."""
+    columns: dict[str, str]
     format: int = FORMAT
 
     @classmethod
     def empty(cls, books: str) -> State:
         return cls(
             number=0, books=books, digest=NO_COMMIT, mark=None, reference=None, horizon_seconds=None,
-            totals=Counts(), runs=0, booked={}, segments=[], ledger=None,
+            totals=Counts(), runs=0, booked={}, segments=[], ledger=None, columns={},
         )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ def advance(state: State, commit: Commit, content_digest: str) -> State:
         booked=booked,
         segments=segments,
         ledger=commit.ledger,
+        columns=state.columns | commit.columns,
     )
 
 

@@ -28,7 +28,6 @@ from semel.judging.source_frame import open_events
 from semel.judging.validate import Validation
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
-from semel.model.schema import Schema, parse_schema
 from semel.model.splits import Slice, join_crc32, plan_slices
 from semel.model.times import from_iso
 from semel.model.verdicts import ConflictRule, Feed
@@ -36,7 +35,7 @@ from semel.pipeline.config import PipelineConfig
 from semel.pipeline.inputs import check_input
 from semel.pipeline.progress import Progress
 from semel.pipeline.seal import Sealed, SealStage, seal_files
-from semel.pipeline.workspace import Workspace
+from semel.pipeline.workspace import Workspace, config_schema, schema_columns
 from semel.sources.files.discover import locate
 from semel.sources.files.reader import FilesReader, PlannedFile, can_be_cut
 
@@ -208,6 +207,7 @@ class Attempt:
                 segment=segment,
                 sinks=self.plan.feeds,
                 ledger=self.plan.ledger,
+                columns=schema_columns(self.config),
                 previous=self.state.digest,
                 touched=self.plan.touched,
             )
@@ -230,10 +230,6 @@ class Attempt:
                 "This is a fault in semel: please report it"
             )
         return counts
-
-
-def config_schema(config: PipelineConfig) -> Schema | None:
-    return None if config.event.schema_ddl is None else parse_schema(config.event.schema_ddl)
 
 
 def event_rules(config: PipelineConfig, plan: Plan) -> EventRules:

@@ -12,9 +12,8 @@ from semel.books.records import Commit, Status
 from semel.errors import ConfigError
 from semel.judging.columns import feed_ddl
 from semel.model.verdicts import Feed
-from semel.pipeline.attempt import config_schema
 from semel.pipeline.config import load_config
-from semel.pipeline.workspace import Workspace
+from semel.pipeline.workspace import Workspace, config_schema
 from semel.sinks.parquet import ParquetSink
 
 if TYPE_CHECKING:

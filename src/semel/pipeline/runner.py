@@ -26,7 +26,7 @@ from semel.pipeline.config import PipelineConfig, load_config
 from semel.pipeline.inputs import check_input
 from semel.pipeline.progress import Progress
 from semel.pipeline.report import Report, RunReport
-from semel.pipeline.workspace import Workspace, feed_texts
+from semel.pipeline.workspace import Workspace, config_schema, feed_texts
 from semel.sources.files.discover import Found, find_files
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Pipeline:
         identity = workspace.open(self._moment())
         state, last = workspace.books.load_with_last()
         workspace.roll_forward(state, last)
-        workspace.check_ledger(state)
+        workspace.check_settings(state)
         plan = workspace.books.plan(state.number + 1)
         if plan is not None:
             log.info("run %s: taken up again", plan.run)
@@ -111,7 +111,7 @@ class Pipeline:
                 moment=self._moment(), mark=state.mark, reference=state.reference,
                 horizon_seconds=plan.horizon_seconds if state.horizon_seconds is None else state.horizon_seconds,
                 counts=Counts(), files=[], feeds={}, segment=None, sinks=plan.feeds, ledger=plan.ledger,
-                previous=state.digest,
+                columns={}, previous=state.digest,
             )
         )  # fmt: skip
         workspace.books.make_commit(commit)
@@ -210,7 +210,6 @@ class Pipeline:
 
         from semel.judging.source_frame import no_events
         from semel.judging.validate import Validation, check_process, check_rules, load_process
-        from semel.pipeline.attempt import config_schema
         from semel.pipeline.session import run_settings
 
         empty = no_events(spark, config_schema(self.config))

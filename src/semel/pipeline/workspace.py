@@ -15,6 +15,7 @@ from semel.errors import SettingPinned
 from semel.ledgers.base import Ledger, NoLedger
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
+from semel.model.schema import Schema, parse_schema
 from semel.model.times import from_iso
 from semel.model.units import format_duration
 from semel.pipeline.config import PipelineConfig
@@ -83,8 +84,16 @@ class Workspace:
         if isinstance(self.ledger, LakeLedger):
             check_unused(self.ledger.root, key="ledger")
 
-    def check_ledger(self, state: State) -> None:
-        """What was accepted is remembered where the last run put it, and nowhere else."""
+    def check_settings(self, state: State) -> None:
+        """The ledger stays where the last run left it; the feeds keep their columns and types, and may get more."""
+        columns = schema_columns(self.config)
+        for name, kind in state.columns.items():
+            if columns.get(name) != kind:
+                found = "left out" if name not in columns else f"{columns[name]} now"
+                raise SettingPinned(
+                    f"event.schema: {name} is {found}, but it is {kind} in the feeds of earlier runs; set it back: "
+                    "columns may be added, not changed or left out"
+                )
         now = self.config.ledger.redacted
         if state.ledger is not None and state.ledger != now:
             raise SettingPinned(
@@ -107,6 +116,16 @@ class Workspace:
 
     def _sink(self, feed: FeedUrl) -> ParquetSink:
         return ParquetSink(feed.location.local(self.config.base))
+
+
+def config_schema(config: PipelineConfig) -> Schema | None:
+    return None if config.event.schema_ddl is None else parse_schema(config.event.schema_ddl)
+
+
+def schema_columns(config: PipelineConfig) -> dict[str, str]:
+    """The schema's columns, with their types as the feeds have them."""
+    schema = config_schema(config)
+    return {} if schema is None else {column.name: column.type.ddl(constraints=False) for column in schema.columns}
 
 
 def open_ledger(url: StoreUrl, base: Path) -> Ledger:
