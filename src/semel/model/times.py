@@ -12,7 +12,6 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LEAP_SECOND: Final = re.compile(r"^(.*[T ]\d\d:?59:?)60(.*)$", re.ASCII)
 _FRACTION_OF_A_SECOND: Final = re.compile(r"[Tt ](?:\d\d:\d\d:\d\d|\d{6})[.,]\d", re.ASCII)
-_SEPARATORS: Final = frozenset("Tt ")
 _LENGTH_OF_A_DATE: Final = 10
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _PER_UNIT: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -58,7 +57,7 @@ def from_iso(text: str) -> int:
         value = _unusual(text)
     if ("." in text or "," in text) and not _FRACTION_OF_A_SECOND.search(text):
         raise NotATime(f"the time {text[:80]!r} has a fraction, but not of a second")
-    if len(text) > _LENGTH_OF_A_DATE and not _SEPARATORS & set(text):
+    if len(text) > _LENGTH_OF_A_DATE and "T" not in text and " " not in text and "t" not in text:
         raise NotATime(f"the time {text[:80]!r} is not ISO 8601")
     if not EARLIEST <= value <= LATEST:
         raise NotATime(f"the time {text[:80]!r} is out of range")
