@@ -76,5 +76,7 @@ class CommittedByAnother(SemelError):
     """Another process committed this run first; what it wrote counts, this attempt does not."""
 
 
-class AuditFailed(SemelError):
-    """The books do not balance; the problems are listed."""
+class PublishFailed(SemelError):
+    """The run is committed but not visible everywhere yet; the next command publishes it."""
+
+    retry_helps = True

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from semel.books import books as books_module
-from semel.books.books import CHECKPOINT_EVERY, NO_COMMIT, Books, Identity, run_id, run_number
+from semel.books.books import CHECKPOINT_EVERY, Books, Identity, run_id, run_number
 from semel.books.records import (
+    NO_COMMIT,
     BookedFile,
     Commit,
     Counts,
@@ -64,6 +65,9 @@ class Wrapped(Storage):
 
     def delete(self, name: str) -> None:
         self.inner.delete(name)
+
+    def sync(self, folder: str) -> None:
+        self.inner.sync(folder)
 
 
 class LostReply(Wrapped):

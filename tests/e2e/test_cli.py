@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines import DEFAULT, Place, event
+from semel.books.books import CHECKPOINT_EVERY, Books, run_id
+from semel.books.records import Commit, Counts, State, Status, digest, replaced, sealed
+from semel.books.storage import LocalStorage
 from semel.cli.main import run as semel
 from semel.model.crashpoints import CrashPoint
 from semel.testing.faults import crash_at
@@ -180,7 +184,8 @@ def test_nothing_new_does_not_start_spark(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout.strip()) == (0, "nothing new to read"), done.stderr
 
 
-def test_follow_goes_on_until_it_is_told_to_stop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_follow_goes_on_until_it_is_told_to_stop(tmp_path: Path, stop: signal.Signals) -> None:
     place = Place(tmp_path)
     place.write("a.jsonl", [event("e1")])
     command = [
@@ -205,8 +210,39 @@ def test_follow_goes_on_until_it_is_told_to_stop(tmp_path: Path) -> None:
         1,
     ]
     time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(stop)
     assert process.wait(timeout=60) == 0
     process.stdout.close()
     assert process.stderr is not None
     process.stderr.close()
+
+
+def test_a_hundred_thousand_booked_files_and_nothing_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkpoint says what was booked; the files that are there are looked at once, and nothing is started."""
+    place = Place(tmp_path)
+    assert call(capsys, "run", str(place.file))[0] == 0
+    books = Books(LocalStorage(tmp_path / "books"))
+    number = CHECKPOINT_EVERY * 3125
+    names = [f"in/{index % 100:02d}/{index:06d}.jsonl" for index in range(100_000)]
+    for folder in {name.rpartition("/")[0] for name in names}:
+        (tmp_path / folder).mkdir()
+    for name in names[:2000]:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ns=(1, 1))
+    last = sealed(
+        Commit(number=number, run=run_id(number, "2026-01-01T00:00:00"), books=books.load().books, status=Status.VOID,
+               attempt="a", moment="", mark=None, reference=None, horizon_seconds=1.0, counts=Counts(), files=[],
+               feeds={}, segment=None, sinks=["parquet:out/"], ledger="lake:books/ledger", columns={}, previous="")
+    )  # fmt: skip
+    books.make_commit(last)
+    booked = dict.fromkeys(names, (0, 1, 0))
+    content = (tmp_path / "books" / "commits" / f"{number:09d}.json").read_bytes()
+    state = replaced(State.empty(last.books), number=number, digest=digest(content), booked=booked, runs=number)
+    books.checkpoint(state)
+    tracemalloc.start()
+    status, out, _ = call(capsys, "run", str(place.file), "--json")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert status == 0
+    assert json.loads(out)["runs"] == []
+    assert peak < 150 * 1024 * 1024

@@ -17,12 +17,12 @@ from semel.books.records import Commit, Counts, Plan, Status, sealed
 from semel.books.storage import LocalStorage
 from semel.model.crashpoints import CrashPoint
 from semel.model.times import iso
-from semel.model.verdicts import Feed
 from semel.observe.audit import audit
 from semel.pipeline.config import load_config
 from semel.pipeline.runner import Pipeline
 from semel.testing.faults import CRASH_AT, CRASH_PROCESS, WORKER
-from semel.testing.generator import GeneratorSettings, generate, read_truth
+from semel.testing.generator import GeneratorSettings, generate
+from semel.testing.truth import differences
 
 SETTINGS = GeneratorSettings(events=300, batches=2, seed=11)
 
@@ -64,17 +64,7 @@ def _members(session: int) -> list[int]:
 
 
 def feeds_equal_truth(folder: Path) -> None:
-    import pyarrow.dataset as ds
-
-    truth = {f"{row['file']}:{row['offset']}": row["verdict"] for row in read_truth(folder).to_pylist()}
-    found: dict[str, str] = {}
-    for feed in Feed:
-        if (folder / "out" / feed.value).is_dir():
-            table = ds.dataset(folder / "out" / feed.value, format="parquet").to_table(columns=["position", "verdict"])
-            for row in table.to_pylist():
-                assert row["position"] not in found
-                found[row["position"]] = row["verdict"]
-    assert found == truth
+    assert differences(folder, folder / "out") == []
 
 
 def everything(folder: Path) -> dict[str, bytes]:

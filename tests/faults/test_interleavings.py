@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,15 @@ from pyspark.sql import SparkSession
 import semel
 from pipelines import Place, event, ids
 from semel.books.storage import LocalStorage
-from semel.errors import BooksDamaged, ConfigError, InputChanged, InputVanished, SettingPinned, StoreUnavailable
+from semel.errors import (
+    BooksDamaged,
+    ConfigError,
+    InputChanged,
+    InputVanished,
+    LedgerDamaged,
+    SettingPinned,
+    StoreUnavailable,
+)
 from semel.model.crashpoints import CrashPoint, arm
 from semel.pipeline.runner import COMMITTED_BY_ANOTHER
 from semel.testing.faults import crash_at
@@ -49,6 +58,13 @@ def settled(place: Place, spark: SparkSession) -> None:
     assert place.pipeline().run(spark).runs == ()
     assert place.files() == before
     assert not list((place.folder / "out" / "_attempts").glob("*"))
+    commits = [json.loads(path.read_text()) for path in (place.folder / "books" / "commits").glob("*.json")]
+    named = {commit["segment"]["folder"] for commit in commits if commit["segment"]}
+    assert {str(path.relative_to(place.folder / "books" / "ledger")) for path in ledger_folders(place)} == named
+
+
+def ledger_folders(place: Place) -> list[Path]:
+    return [path for path in (place.folder / "books" / "ledger").glob("*/*") if path.is_dir()]
 
 
 BEFORE_THE_COMMIT = [
@@ -133,10 +149,11 @@ def test_a_commit_that_was_not_written_can_be_run_again(
 def test_the_rerun_keeps_the_run_id_and_comes_first(place: Place, spark: SparkSession) -> None:
     with crash_at(CrashPoint.BEFORE_COMMIT):
         place.pipeline().run(spark)
+    planned = json.loads((place.folder / "books" / "plans" / "000000001.json").read_text())["run"]
     place.write("b.jsonl", [event("e8")])
     report = place.pipeline().run(spark)
     assert [run.counts.read for run in report.runs] == [5, 1]
-    assert report.runs[0].run == sorted(path.stem for path in (place.folder / "out" / "bad").iterdir())[0][4:]
+    assert report.runs[0].run == planned
     settled(place, spark)
 
 
@@ -176,8 +193,7 @@ def test_a_voided_run_that_a_zombie_still_works_on(place: Place, spark: SparkSes
 
     with at(CrashPoint.BEFORE_COMMIT, void):
         report = place.pipeline().run(spark)
-    assert report.runs[0].status == "void"
-    place.pipeline().run(spark)
+    assert [run.status for run in report.runs] == ["void", "committed"]
     assert len(place.verdicts()) == 5
     settled(place, spark)
 
@@ -263,6 +279,80 @@ def test_a_ledger_may_not_change_in_the_middle(place: Place, spark: SparkSession
     place.pipeline().run(spark)
     place.write("b.jsonl", [event("e1")])
     for ledger in ("none", "lake:elsewhere"):
-        with pytest.raises(SettingPinned, match=rf"ledger is {ledger}, but .* lake:books/ledger; set it back"):
+        with pytest.raises(SettingPinned, match=rf"ledger is {ledger}, but .* in lake:books/ledger .*; set it back"):
             place.pipeline(f"ledger={ledger}").run(spark)
     assert place.pipeline().run(spark).totals.duplicates == 1
+
+
+@pytest.mark.parametrize("ledger", ["none", "lake:elsewhere"])
+def test_a_ledger_may_not_change_under_an_open_plan(place: Place, spark: SparkSession, ledger: str) -> None:
+    with crash_at(CrashPoint.AFTER_PLAN):
+        place.pipeline().run(spark)
+    with pytest.raises(SettingPinned, match="set it back"):
+        place.pipeline(f"ledger={ledger}").run(spark)
+    assert not (place.folder / "elsewhere").exists()
+    place.pipeline().run(spark)
+    settled(place, spark)
+
+
+def test_names_that_look_like_secrets_are_places_like_others(place: Place, spark: SparkSession) -> None:
+    overrides = ["feeds=parquet:team@corp/out", "books=./me:pw@host/books"]
+    place.pipeline(*overrides).run(spark)
+    assert list((place.folder / "team@corp" / "out" / "events").glob("run=*"))
+    assert place.pipeline(*overrides).run(spark).runs == ()
+
+
+def test_a_part_that_is_lost_while_the_attempt_is_there_is_put_back(place: Place, spark: SparkSession) -> None:
+    with crash_at(CrashPoint.AFTER_PUBLISH):
+        place.pipeline().run(spark)
+    before = place.verdicts()
+    next((place.folder / "out" / "events").glob("*/*.parquet")).unlink()
+    place.pipeline().run(spark)
+    assert place.verdicts() == before
+    settled(place, spark)
+
+
+def test_an_altered_ledger_is_noticed_and_never_taken_for_empty(place: Place, spark: SparkSession) -> None:
+    place.pipeline().run(spark)
+    part = next((place.folder / "books" / "ledger").glob("*/*/*.keys"))
+    content = bytearray(part.read_bytes())
+    content[70] ^= 1
+    part.write_bytes(bytes(content))
+    place.write("b.jsonl", [event("e1")])
+    with pytest.raises(LedgerDamaged, match=r"part-.*keys.*checksum"):
+        place.pipeline().run(spark)
+
+
+def test_our_own_commit_is_ours_also_when_reading_it_back_failed(
+    place: Place, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, read = LocalStorage.create, LocalStorage.read
+    lost: list[str] = []
+
+    def create_and_lose_the_answer(self: LocalStorage, name: str, content: bytes) -> bool:
+        made = create(self, name, content)
+        if name.startswith("commits/"):
+            lost.append(name)
+            raise StoreUnavailable("the connection broke")
+        return made
+
+    def fail_once(self: LocalStorage, name: str) -> bytes | None:
+        if name in lost:
+            lost.remove(name)
+            raise StoreUnavailable("the connection is still broken")
+        return read(self, name)
+
+    monkeypatch.setattr(LocalStorage, "create", create_and_lose_the_answer)
+    monkeypatch.setattr(LocalStorage, "read", fail_once)
+    report = place.pipeline().run(spark)
+    monkeypatch.undo()
+    assert [run.status for run in report.runs] == ["committed"]
+    settled(place, spark)
+
+
+def test_the_rest_is_read_too_when_another_process_planned_less(place: Place, spark: SparkSession) -> None:
+    place.write("b.jsonl", [event("e5")])
+    with at(CrashPoint.BEFORE_PLAN, lambda: place.pipeline("source.max_files=1").step(spark)):
+        report = place.pipeline().run(spark)
+    assert [run.status for run in report.runs] == [COMMITTED_BY_ANOTHER, "committed"]
+    assert len(place.verdicts()) == 6

@@ -25,7 +25,7 @@ from semel.books.records import NO_COMMIT, Commit, State, digest, encode, replac
 from semel.books.state import advance
 from semel.books.storage import LocalStorage
 from semel.ledgers.keys import keys_of
-from semel.ledgers.lake.segment import open_part, write_part
+from semel.ledgers.lake.segment import map_part, write_part
 from semel.observe import audit_rows
 from semel.observe.audit import AuditReport, audit
 from semel.observe.audit_records import FeedPlaces
@@ -250,7 +250,7 @@ def segment_forged(copy: Copy, ids: list[str] | None = None, shift: int = 0) -> 
     path = copy.segment(3)
     rows = pq.read_table(copy.part("events", 3), partitioning=None).to_pylist()
     keys = keys_of(ids or [row["event_id"] for row in rows], [row["fingerprint"] for row in rows])
-    made = write_part(path, keys, np.sort(open_part(str(path)).time) + shift)
+    made = write_part(path, keys, np.sort(map_part(str(path)).time) + shift)
 
     def forge(commit: Commit) -> Commit:
         if commit.number != 3:

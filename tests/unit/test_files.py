@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.errors import ConfigError, InputChanged, InputVanished, RunFailed
+from semel.model.block import Block, SliceDone
 from semel.model.splits import join_crc32, place_of, plan_slices
-from semel.sources.block import Block, SliceDone
 from semel.sources.files.checksum import crc32_of
 from semel.sources.files.discover import Found, find_files, stat_file
 from semel.sources.files.formats import CsvLines, JsonLines, csv_columns

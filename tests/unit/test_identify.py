@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.judging.identify import EventRules, Identified, Identifier, field_reader
+from semel.model.block import Block
 from semel.model.canonical import NotReadable, parse_object
 from semel.model.schema import parse_schema
 from semel.model.times import from_iso
-from semel.sources.block import Block
 from semel.sources.files.tables import rows_of
 
 NOON = "2024-01-02T12:00:00Z"

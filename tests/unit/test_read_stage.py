@@ -19,11 +19,11 @@ from semel.judging.identify import EventRules, Identifier
 from semel.judging.read_stage import ReadStage, SliceNote, TaskNote
 from semel.ledgers.base import Found, Lookup
 from semel.ledgers.keys import Keys, keys_of
+from semel.model.block import Block, SliceDone
 from semel.model.canonical import parse_object
 from semel.model.schema import parse_schema
 from semel.model.splits import place_of, plan_slices
 from semel.model.times import from_iso
-from semel.sources.block import Block, SliceDone
 from semel.sources.files.reader import FilesReader, PlannedFile
 
 MODIFIED = 1_700_000_000_000_000_000

@@ -21,7 +21,6 @@ import msgspec
 
 from semel.books.records import (
     FORMAT,
-    NO_COMMIT,
     Commit,
     Plan,
     Record,
@@ -114,11 +113,11 @@ class Books:
         """The state, and the last commit, which the next command has to see through."""
         state = self._newest_checkpoint()
         last = None if state.number == 0 else self._checkpointed(state)
-        while (content := self.storage.read(_name("commits", state.number + 1))) is not None:
+        while (content := self.storage.read(object_name("commits", state.number + 1))) is not None:
             last = self._decode_commit(content, state.number + 1, state.books)
             if last.previous != state.digest:
                 raise BooksDamaged(
-                    f"{_name('commits', last.number)} does not follow the commit before it; one of the two was "
+                    f"{object_name('commits', last.number)} does not follow the commit before it; one of the two was "
                     "changed: run `semel audit`, and restore the books from a backup"
                 )
             state = advance(state, last, digest(content))
@@ -128,19 +127,19 @@ class Books:
     def commits(self, first: int = 1) -> Iterator[tuple[Commit, str]]:
         """Every commit from `first` on with the digest of its file, in order."""
         number = first
-        while (content := self.storage.read(_name("commits", number))) is not None:
+        while (content := self.storage.read(object_name("commits", number))) is not None:
             yield self._decode_commit(content, number, None), digest(content)
             number += 1
 
     def plan(self, number: int) -> Plan | None:
-        name = _name("plans", number)
+        name = object_name("plans", number)
         content = self.storage.read(name)
         return None if content is None else decode(Plan, content, name)
 
     def make_plan(self, plan: Plan) -> Plan:
         """Put the plan into the books, or get the one that is there already."""
         reached(CrashPoint.BEFORE_PLAN)
-        self.storage.create(_name("plans", plan.number), encode(plan))
+        self.storage.create(object_name("plans", plan.number), encode(plan))
         reached(CrashPoint.AFTER_PLAN)
         found = self.plan(plan.number)
         if found is None:
@@ -148,7 +147,7 @@ class Books:
         return found
 
     def commit(self, number: int) -> Commit | None:
-        content = self.storage.read(_name("commits", number))
+        content = self.storage.read(object_name("commits", number))
         return None if content is None else self._decode_commit(content, number, None)
 
     def make_commit(self, commit: Commit) -> None:
@@ -159,7 +158,7 @@ class Books:
         reached(CrashPoint.BEFORE_COMMIT)
         unknown: StoreUnavailable | None = None
         try:
-            self.storage.create(_name("commits", commit.number), encode(commit))
+            self.storage.create(object_name("commits", commit.number), encode(commit))
         except StoreUnavailable as error:
             unknown = error
         standing = self.commit(commit.number)
@@ -169,27 +168,30 @@ class Books:
             raise CommittedByAnother(f"run {commit.run} was {standing.status.value} by another process", run=commit.run)
         reached(CrashPoint.AFTER_COMMIT)
 
-    def checkpoint(self, state: State) -> None:
-        """Write a checkpoint if one is due, and drop the ones nobody will read."""
+    def checkpoint(self, state: State) -> bool:
+        """Write a checkpoint if one is due, and drop the ones nobody will read; was one written?"""
         if state.number == 0 or state.number % CHECKPOINT_EVERY:
-            return
+            return False
         body = msgspec.json.encode(state)
         content = gzip.compress(digest(body).encode() + b"\n" + body, compresslevel=3, mtime=0)
-        if self.storage.create(f"{_name('checkpoints', state.number)}.gz", content):
+        made = self.storage.create(f"{object_name('checkpoints', state.number)}.gz", content)
+        if made:
             reached(CrashPoint.CHECKPOINT_WRITTEN)
             for name in self.storage.names("checkpoints")[:-KEEP_CHECKPOINTS]:
                 self.storage.delete(f"checkpoints/{name}")
+        return made
 
     def _check_for_a_hole(self, missing: int) -> None:
         """Nothing is planned before the run before it is committed: a later plan or commit means that one is lost."""
-        for later in (_name("plans", missing + 1), _name("commits", missing + 1)):
-            if self.storage.read(later) is not None and self.storage.read(_name("commits", missing)) is None:
+        for later in (object_name("plans", missing + 1), object_name("commits", missing + 1)):
+            if self.storage.read(later) is not None and self.storage.read(object_name("commits", missing)) is None:
                 raise BooksDamaged(
-                    f"{_name('commits', missing)} is missing, but {later} is there; restore the books from a backup"
+                    f"{object_name('commits', missing)} is missing, but {later} is there; restore the books from a "
+                    "backup"
                 )
 
     def _checkpointed(self, state: State) -> Commit:
-        name = _name("commits", state.number)
+        name = object_name("commits", state.number)
         content = self.storage.read(name)
         if content is None:
             raise BooksDamaged(f"{name} is missing, but a checkpoint counts it in; restore the books from a backup")
@@ -207,7 +209,7 @@ class Books:
         return State.empty("" if identity is None else identity.books)
 
     def _decode_commit(self, content: bytes, number: int, books: str | None) -> Commit:
-        name = _name("commits", number)
+        name = object_name("commits", number)
         commit = decode(Commit, content, name)
         if commit.number != number or (books is not None and commit.books != books):
             raise BooksDamaged(f"{name} belongs to other books or another number; restore it from a backup")
@@ -228,12 +230,10 @@ def decode_checkpoint(content: bytes) -> State | None:
     return state if state.format <= FORMAT else None
 
 
-def _name(folder: str, number: int) -> str:
+def object_name(folder: str, number: int) -> str:
+    """`plans/000000001.json`: padded, so that names sort as numbers do."""
     return f"{folder}/{number:09d}.json"
 
 
 def _shown(value: Any) -> str:
     return "not set" if value is None else msgspec.json.encode(value).decode()
-
-
-__all__ = ["CHECKPOINT_EVERY", "NO_COMMIT", "Books", "Identity", "run_id", "run_number"]

@@ -190,7 +190,7 @@ def encode(record: Record) -> bytes:
 def decode(kind: type[R], content: bytes, name: str) -> R:
     try:
         record = msgspec.json.decode(content, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BooksDamaged(
             f"{name} in the books cannot be read ({error}); restore it from a backup of the books"
         ) from None

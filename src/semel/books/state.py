@@ -1,4 +1,4 @@
-"""How a commit changes what the books say: one pure step."""
+"""How a commit changes what the books say: one step, without I/O."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from semel.books.records import Commit, State, Status
 from semel.model.times import EARLIEST, from_iso, iso
+from semel.model.verdicts import low_water_mark
 
 
 def advance(state: State, commit: Commit, content_digest: str) -> State:
@@ -14,6 +15,7 @@ def advance(state: State, commit: Commit, content_digest: str) -> State:
     The booked files are handed on and added to, not copied: there may be a hundred thousand of them, and the state
     before is of no use any more.
     """
+    mark = None if commit.mark is None else from_iso(commit.mark)
     booked = state.booked
     segments = state.segments
     runs = state.runs
@@ -26,7 +28,6 @@ def advance(state: State, commit: Commit, content_digest: str) -> State:
         if commit.segment is not None and commit.segment.parts:
             segments = [*segments, commit.segment]
         runs += 1
-    mark = None if commit.mark is None else from_iso(commit.mark)
     if mark is not None:
         segments = [segment for segment in segments if segment.newest >= mark]
     return State(
@@ -52,10 +53,8 @@ def next_mark(state: State, moment: int, horizon: timedelta, clock: str) -> tupl
     else:
         reference = None if state.reference is None else from_iso(state.reference)
     before = None if state.mark is None else from_iso(state.mark)
-    if reference is None:
-        return None, before
-    mark = max(reference - horizon // timedelta(microseconds=1), EARLIEST)
-    return reference, mark if before is None else max(mark, before)
+    mark = low_water_mark(reference, horizon // timedelta(microseconds=1), before)
+    return reference, None if mark is None else max(mark, EARLIEST)
 
 
 def later(first: str | None, second: int | None) -> str | None:

@@ -43,6 +43,10 @@ class Storage(ABC):
     def delete(self, name: str) -> None:
         """Remove a name; an absent one is no error."""
 
+    @abstractmethod
+    def sync(self, folder: str) -> None:
+        """Make sure that what was found in `folder` survives a power failure, whoever created it."""
+
 
 class LocalStorage(Storage):
     """A folder on a file system with hard links: written aside, synced, then linked into place."""
@@ -55,6 +59,8 @@ class LocalStorage(Storage):
             return (self.root / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise StoreUnavailable(f"{self.root / name} could not be read: {error.strerror}; mend that") from error
 
     def create(self, name: str, content: bytes) -> bool:
         target = self.root / name
@@ -95,9 +101,18 @@ class LocalStorage(Storage):
                 return sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise StoreUnavailable(f"{self.root / folder} could not be listed: {error.strerror}; mend that") from error
 
     def delete(self, name: str) -> None:
-        (self.root / name).unlink(missing_ok=True)
+        try:
+            (self.root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreUnavailable(f"{self.root / name} could not be deleted: {error.strerror}; mend that") from error
+
+    def sync(self, folder: str) -> None:
+        if (self.root / folder).is_dir():
+            sync_folder(self.root / folder)
 
 
 class ObjectStorage(Storage):
@@ -151,6 +166,9 @@ class ObjectStorage(Storage):
             pass
         except (BaseError, OSError) as error:
             raise StoreUnavailable(f"{name} could not be deleted on {self.store}: {error}") from error
+
+    def sync(self, folder: str) -> None:
+        """An object store has what it shows."""
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     except SemelError as error:
         if debug:
             raise
-        print(f"semel: {error}", file=sys.stderr)
+        print(f"semel: {error}{' (running it again may help)' if error.retry_helps else ''}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         print("semel: interrupted; what was not committed can be run again", file=sys.stderr)

@@ -14,15 +14,16 @@ from pyspark.sql.window import Window
 
 from semel.judging.columns import FEED_COLUMNS, INTERNAL
 from semel.model.identity import DERIVED_ID_NAMESPACE
-from semel.model.verdicts import FEED_OF, ConflictRule, Verdict
+from semel.model.schema import RESERVED_PREFIX
+from semel.model.verdicts import CONFLICT_REASON, FEED_OF, ConflictRule, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 REJECT_REASON: Final = "reject_reason"
 FEED: Final = "feed"
+WORKING: Final = f"{RESERVED_PREFIX}_"
 DUPLICATE_SCHEMA: Final = "iglu:com.snowplowanalytics.snowplow/duplicate/jsonschema/1-0-0"
-REASON_CONFLICT: Final = "conflict"
 _REASONS: Final = {
     Verdict.DUPLICATE: "accepted earlier in this run",
     Verdict.CONFLICT: "same id as another event, other payload",
@@ -34,19 +35,19 @@ def decide(events: DataFrame, conflict: ConflictRule, partition_bits: int) -> Da
     """Open events, with `reject_reason`, to the rows of the feeds events, duplicates and rejected, with `feed`."""
     placed = events.select(
         "*",
-        F.col(f"{INTERNAL}.place").alias("_place"),
-        F.col(f"{INTERNAL}.high").alias("_high"),
-        F.col(f"{INTERNAL}.known").alias("_known"),
-        _partition(partition_bits).alias("_part"),
+        F.col(f"{INTERNAL}.place").alias("_semel_place"),
+        F.col(f"{INTERNAL}.high").alias("_semel_high"),
+        F.col(f"{INTERNAL}.known").alias("_semel_known"),
+        _partition(partition_bits).alias("_semel_part"),
     ).drop(INTERNAL)
-    gathered = placed.repartitionById(1 << partition_bits, F.col("_part"))
-    of_id = Window.partitionBy("_high", "event_id", "_part")
-    of_copies = Window.partitionBy("_high", "event_id", "_part", "fingerprint")
-    candidate = F.when(F.col(REJECT_REASON).isNull(), F.col("_place"))
-    windowed = gathered.withColumn("_first", F.min(candidate).over(of_copies)).withColumns(
-        {"_id_first": F.min("_first").over(of_id), "_id_last": F.max("_first").over(of_id)}
+    gathered = placed.repartitionById(1 << partition_bits, F.col("_semel_part"))
+    of_id = Window.partitionBy("_semel_high", "event_id", "_semel_part")
+    of_copies = Window.partitionBy("_semel_high", "event_id", "_semel_part", "fingerprint")
+    candidate = F.when(F.col(REJECT_REASON).isNull(), F.col("_semel_place"))
+    windowed = gathered.withColumn("_semel_first", F.min(candidate).over(of_copies)).withColumns(
+        {"_semel_id_first": F.min("_semel_first").over(of_id), "_semel_id_last": F.max("_semel_first").over(of_id)}
     )
-    return _as_feeds(windowed.withColumn("_verdict", _verdict(conflict)), conflict)
+    return _as_feeds(windowed.withColumn("_semel_verdict", _verdict(conflict)), conflict)
 
 
 def _partition(bits: int) -> Column:
@@ -57,9 +58,11 @@ def _partition(bits: int) -> Column:
 
 
 def _verdict(conflict: ConflictRule) -> Column:
-    first, place = F.col("_first"), F.col("_place")
-    others = F.col("_known") | (
-        F.col("_id_first") != F.col("_id_last") if conflict is ConflictRule.RENAME_ALL else first != F.col("_id_first")
+    first, place = F.col("_semel_first"), F.col("_semel_place")
+    others = F.col("_semel_known") | (
+        F.col("_semel_id_first") != F.col("_semel_id_last")
+        if conflict is ConflictRule.RENAME_ALL
+        else first != F.col("_semel_id_first")
     )
     rejected = first.isNull() | (place < first)
     if conflict is ConflictRule.REJECT:
@@ -77,9 +80,9 @@ def _verdict(conflict: ConflictRule) -> Column:
 
 
 def _as_feeds(judged: DataFrame, conflict: ConflictRule) -> DataFrame:
-    verdict = F.col("_verdict")
+    verdict = F.col("_semel_verdict")
     renamed = verdict == Verdict.CONFLICT.value
-    reason = F.when(verdict == Verdict.REJECTED.value, F.coalesce(F.col(REJECT_REASON), F.lit(REASON_CONFLICT)))
+    reason = F.when(verdict == Verdict.REJECTED.value, F.coalesce(F.col(REJECT_REASON), F.lit(CONFLICT_REASON)))
     for which, text in _REASONS.items():
         reason = reason.when(verdict == which.value, text)
     feed = F.when(verdict == Verdict.DUPLICATE.value, FEED_OF[Verdict.DUPLICATE].value).when(
@@ -95,7 +98,7 @@ def _as_feeds(judged: DataFrame, conflict: ConflictRule) -> DataFrame:
     }
     columns = [made.get(name, F.col(name)).alias(name) for name, _, _ in FEED_COLUMNS]
     known = {name for name, _, _ in FEED_COLUMNS} | {REJECT_REASON}
-    others = [F.col(_quoted(name)) for name in judged.columns if name not in known and not _is_working_column(name)]
+    others = [F.col(quoted(name)) for name in judged.columns if name not in known and not _is_working_column(name)]
     return judged.select(*columns, *others, feed.otherwise(FEED_OF[Verdict.ACCEPTED].value).alias(FEED))
 
 
@@ -121,12 +124,9 @@ def duplicate_context(original: Column) -> Column:
     )
 
 
-_WORKING: Final = frozenset({"_place", "_high", "_known", "_part", "_first", "_id_first", "_id_last", "_verdict"})
-
-
 def _is_working_column(name: str) -> bool:
-    return name in _WORKING
+    return name.startswith(WORKING)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from semel.model.block import Block
 from semel.model.canonical import canonical, hasher
 from semel.model.convert import Converter
 from semel.model.identity import composite_id
 from semel.model.schema import Schema
 from semel.model.times import NotATime, iso, micros, parse_number, parse_text
-from semel.sources.block import Block
 
 MAX_ID_BYTES: Final = 1024
 _HEX: Final = frozenset("0123456789abcdef")

@@ -25,11 +25,11 @@ from semel.judging.columns import TIMESTAMP, feed_schema, open_schema
 from semel.judging.identify import EventRules, Identified, Identifier
 from semel.ledgers.base import Lookup
 from semel.ledgers.keys import keys_of
+from semel.model.block import Block, SliceDone
 from semel.model.canonical import is_text
 from semel.model.crashpoints import CrashPoint, reached
 from semel.model.schema import Schema
 from semel.model.verdicts import Feed, Verdict
-from semel.sources.block import Block, SliceDone
 
 NOTES: Final = "notes"
 EARLY: Final = "early"

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from semel.errors import ConfigError
 from semel.judging.columns import INTERNAL
-from semel.judging.decide import FEED, REJECT_REASON, decide
+from semel.judging.decide import FEED, REJECT_REASON, decide, quoted
 from semel.judging.identify import MAX_ID_BYTES
 from semel.judging.validate import Validation, check_rules
 from semel.model.verdicts import ConflictRule, Verdict
@@ -66,9 +66,9 @@ def judge(
     event_id = _id(df, ids, composite=not isinstance(id, str))
     bad = _bad_reason(df, ids, time, event_id)
     rules = Validation(reject or {}, None, None).rule_reason()
-    place = F.struct(*(F.col(_quoted(name)) for name in orders))
+    place = F.struct(*(F.col(quoted(name)) for name in orders))
     open_rows = df.select(
-        F.struct(*(F.col(_quoted(name)) for name in df.columns)).alias("row"),
+        F.struct(*(F.col(quoted(name)) for name in df.columns)).alias("row"),
         event_id.alias("event_id"),
         _fingerprint(df, {*exclude, *orders}, hash).alias("fingerprint"),
         *(F.lit(None).alias(name) for name in ("event_time", "arrival_time", "position", "payload")),
@@ -120,17 +120,17 @@ def _check(
 
 
 def _id(df: DataFrame, ids: list[str], *, composite: bool) -> Column:
-    parts = [F.col(_quoted(name)).cast("string") for name in ids]
+    parts = [F.col(quoted(name)).cast("string") for name in ids]
     return F.to_json(F.array(*parts)) if composite else parts[0]
 
 
 def _bad_reason(df: DataFrame, ids: list[str], time: str, event_id: Column) -> Column:
     reason: Any = F
     for name in ids:
-        part = F.col(_quoted(name)).cast("string")
+        part = F.col(quoted(name)).cast("string")
         reason = reason.when(part.isNull(), f"the id {name} is missing").when(part == "", f"the id {name} is empty")
     reason = reason.when(F.octet_length(event_id) > MAX_ID_BYTES, f"the id is longer than {MAX_ID_BYTES} bytes")
-    moment = F.col(_quoted(time))
+    moment = F.col(quoted(time))
     if isinstance(df.schema[time].dataType, StringType):
         reason = reason.when(
             moment.isNull() | F.try_to_timestamp(moment).isNull(), "the time is missing or not ISO 8601"
@@ -140,7 +140,7 @@ def _bad_reason(df: DataFrame, ids: list[str], time: str, event_id: Column) -> C
 
 def _fingerprint(df: DataFrame, left_out: set[str], hash_name: str) -> Column:
     names = sorted(name for name in df.columns if name not in left_out)
-    row = F.to_json(F.struct(*(F.col(_quoted(name)) for name in names)), {"timeZone": "UTC"})
+    row = F.to_json(F.struct(*(F.col(quoted(name)) for name in names)), {"timeZone": "UTC"})
     if any(_has_map(df.schema[name].dataType) for name in names):
         row = F.to_json(F.parse_json(row))
     if hash_name in _HASH_BITS:
@@ -160,7 +160,3 @@ def _has_map(kind: Any) -> bool:
 def _partition_bits(df: DataFrame) -> int:
     partitions = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     return math.ceil(math.log2(partitions)) if partitions > 1 else 0
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,15 +16,17 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from semel.errors import ConfigError, ProcessBroken
-from semel.judging.columns import FEED_COLUMNS, INTERNAL, OPEN_COLUMNS
-from semel.judging.decide import FEED, REJECT_REASON
+from semel.judging.columns import INTERNAL, OPEN_COLUMNS
+from semel.judging.decide import REJECT_REASON
+from semel.model.schema import RESERVED_PREFIX, is_reserved
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
+log = logging.getLogger("semel")
+
 Process = Callable[[DataFrame], DataFrame]
-_RULE_REASON: Final = "_rule_reason"
-_RESERVED: Final = frozenset({name for name, _, _ in FEED_COLUMNS} | {FEED, "run", REJECT_REASON, INTERNAL})
+_RULE_REASON: Final = f"{RESERVED_PREFIX}_rule_reason"
 
 
 def load_process(name: str, folder: str) -> Process:
@@ -105,9 +108,9 @@ def check_process(empty: DataFrame, process: Process, name: str) -> list[StructF
                 f"process: {name} changed the type of {field.name!r} to {result[field.name].dataType.simpleString()}"
             )
     added = [field for field in returned.schema if field.name not in given.columns]
-    taken = {column.lower() for column in given.columns} | _RESERVED
+    taken = {column.lower() for column in given.columns}
     for field in added:
-        if field.name.lower() in taken or field.name.startswith("_"):
+        if field.name.lower() in taken or is_reserved(field.name):
             raise ConfigError(
                 f"process: {name} added the column {field.name!r}, which is reserved; give it another name"
             )
@@ -159,10 +162,19 @@ class Validation:
             raise ProcessBroken(
                 f"process {self.name} returned the record at {doubled[0]} {doubled[1]} times; it has to return it once"
             )
-        raise ProcessBroken(
-            f"process {self.name} changed a position, id, fingerprint, time or payload, or gives another answer each "
-            "time; it may change the schema's columns, add columns and set reject_reason"
+        altered = (
+            self._given.select("position", _identity().alias("was"))
+            .join(self._returned.select("position", _identity().alias("is")), "position")
+            .filter("was <> is")
+            .orderBy("position")
+            .head()
         )
+        if altered is not None:
+            raise ProcessBroken(
+                f"process {self.name} changed the id, fingerprint, time or payload of the record at {altered[0]}; "
+                "it may change the schema's columns, add columns and set reject_reason"
+            )
+        log.info("process %s: a task ran twice and was counted twice; every row came through once", self.name)
 
     def rule_reason(self) -> Any:
         if not self.rules:
@@ -175,8 +187,12 @@ class Validation:
 
 def _tally() -> list[Any]:
     """Equal before and after only if the same identities came through, each as often."""
-    identity = F.xxhash64(*OPEN_COLUMNS, F.col(f"{INTERNAL}.place"), F.col(f"{INTERNAL}.high"))
+    identity = _identity()
     return [F.count(F.lit(1)).alias("rows"), F.sum(identity).alias("sum"), F.bit_xor(identity).alias("xor")]
+
+
+def _identity() -> Any:
+    return F.xxhash64(*OPEN_COLUMNS, F.col(f"{INTERNAL}.place"), F.col(f"{INTERNAL}.high"))
 
 
 def _first_line(error: BaseException) -> str:

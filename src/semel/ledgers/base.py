@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import NamedTuple
 
 from semel.books.records import Commit, State
@@ -40,6 +41,9 @@ class Ledger(ABC):
     - Entries below the mark of the last commit may be forgotten at any time, others never.
     """
 
+    segments: Path | None
+    """Where the segments of runs are kept, as `<run>/<attempt>/`; None if runs leave none."""
+
     @abstractmethod
     def claim(self, books: str, pipeline: str) -> None:
         """Bind the place to these books; refuse one that is bound to others."""
@@ -63,6 +67,8 @@ class Ledger(ABC):
 
 class NoLedger(Ledger):
     """Remembers nothing: duplicates are found within a run only."""
+
+    segments = None
 
     def claim(self, books: str, pipeline: str) -> None:
         pass

@@ -9,19 +9,31 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 RESERVED_NAMES: Final = frozenset(
-    {
-        *(
-            "event_id",
-            "original_event_id",
-            "fingerprint",
-            "event_time",
-            "arrival_time",
-            "position",
-            "verdict",
-        ),
-        *("reason", "payload", "raw", "contexts", "run", "feed", "reject_reason", "_semel"),
-    }
+    [
+        "event_id",
+        "original_event_id",
+        "fingerprint",
+        "event_time",
+        "arrival_time",
+        "position",
+        "verdict",
+        "reason",
+        "payload",
+        "raw",
+        "contexts",
+        "run",
+        "feed",
+        "reject_reason",
+    ]
 )
+RESERVED_PREFIX: Final = "_semel"
+
+
+def is_reserved(name: str) -> bool:
+    """Is this a column of every feed, or one that semel works with? Case does not count, as in Spark."""
+    return name.lower() in RESERVED_NAMES or name.lower().startswith(RESERVED_PREFIX)
+
+
 MAX_PRECISION: Final = 38
 
 
@@ -219,12 +231,12 @@ class _Parser:
     def schema(self) -> tuple[Column, ...]:
         if self._peek().kind == "end":
             raise ValueError("the schema is empty; write it as Spark DDL, such as 'user STRING, amount DOUBLE'")
-        columns = self._columns(reserved=RESERVED_NAMES)
+        columns = self._columns(is_taken=is_reserved)
         if self._peek().kind != "end":
             self._fail("expected ',' or the end of the schema")
         return columns
 
-    def _columns(self, reserved: frozenset[str] = frozenset()) -> tuple[Column, ...]:
+    def _columns(self, is_taken: Callable[[str], bool] = lambda name: False) -> tuple[Column, ...]:
         columns: list[Column] = []
         seen: set[str] = set()
         while not columns or self._take(","):
@@ -233,10 +245,10 @@ class _Parser:
             key = column.name.lower()
             if key in seen:
                 raise ValueError(f"the name '{column.name}' at character {at} is already taken; case does not count")
-            if key in reserved:
+            if is_taken(column.name):
                 raise ValueError(
-                    f"the name '{column.name}' at character {at} is reserved; "
-                    f"a schema's column may not be called {', '.join(sorted(reserved))}"
+                    f"the name '{column.name}' at character {at} is reserved; a schema's column may not be called "
+                    f"{', '.join(sorted(RESERVED_NAMES))}, nor begin with {RESERVED_PREFIX}"
                 )
             seen.add(key)
             columns.append(column)

@@ -7,18 +7,18 @@ end the audit; what it makes impossible to check is left out, the rest is checke
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from semel.books.books import Identity
+from semel.books.books import Identity, object_name
 from semel.errors import BooksDamaged, SemelError
-from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.times import from_iso
 from semel.observe.audit_books import COUNTED_AS, RESTORE, BooksFound, check_books, has_no_holes
 from semel.observe.audit_files import FeedsFound, FilesCheck, Input
 from semel.observe.audit_report import AuditReport, Findings, Problem
-from semel.pipeline.config import PipelineConfig
+from semel.pipeline.config import PipelineConfig, load_config
 from semel.pipeline.progress import Progress
 from semel.pipeline.workspace import Workspace
 
@@ -39,7 +39,7 @@ _REMEDIES: Final = {
 
 
 def audit(
-    config: PipelineConfig,
+    pipeline: PipelineConfig | str | os.PathLike[str],
     spark: SparkSession | None = None,
     *,
     quick: bool = False,
@@ -50,6 +50,7 @@ def audit(
     A run that was committed and not published yet is published first, as every command does. Books that
     belong to another pipeline, or to other settings, are refused with an error: a wrong call, not a damage.
     """
+    config = pipeline if isinstance(pipeline, PipelineConfig) else load_config(pipeline)
     return _Audit(config, spark, progress or Progress()).report(quick)
 
 
@@ -60,12 +61,14 @@ class _Audit:
         self.progress = progress
         self.findings = Findings()
         self.workspace = Workspace(config)
+        self.newest: int | None = None
+        """The last commit that was seen through: a run that is committed meanwhile is the next audit's."""
 
     def report(self, quick: bool) -> AuditReport:
         self.progress.step("", "checking the books")
         identity = self._identity()
         unexplained = self._roll_forward(identity)
-        books = check_books(self.workspace.books, identity, self.findings)
+        books = check_books(self.workspace.books, identity, self.findings, self.newest)
         files = FilesCheck(self.config, books, self.findings)
         self.progress.step("", "checking the files of the feeds")
         feeds = files.feeds(self._is_committed)
@@ -100,7 +103,9 @@ class _Audit:
         if identity is None or not has_no_holes(books):
             return None
         try:
-            self.workspace.roll_forward(*books.load_with_last())
+            state, last = books.load_with_last()
+            self.workspace.roll_forward(state, last)
+            self.newest = state.number
         except BooksDamaged as error:
             return error.message
         except (SemelError, OSError) as error:
@@ -109,13 +114,13 @@ class _Audit:
 
     def _segments(self, files: FilesCheck) -> dict[int, tuple[str, ...]]:
         ledger = self.workspace.ledger
-        if isinstance(ledger, LakeLedger):
-            return files.ledger(ledger)
+        if ledger.segments is not None:
+            return files.ledger(ledger.segments)
         self.findings.note("there is no ledger to check: duplicates are found within a run only")
         return {}
 
     def _is_committed(self, number: int) -> bool:
-        return self.workspace.books.storage.read(f"commits/{number:09d}.json") is not None
+        return self.workspace.books.storage.read(object_name("commits", number)) is not None
 
     def _check_records(
         self, books: BooksFound, feeds: FeedsFound, segments: dict[int, tuple[str, ...]], inputs: list[Input]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from semel.books.books import Books, Identity, decode_checkpoint, run_number
+from semel.books.books import Books, Identity, decode_checkpoint, object_name, run_number
 from semel.books.records import (
     NO_COMMIT,
     Commit,
@@ -71,22 +71,25 @@ def has_no_holes(books: Books) -> bool:
     return numbers == list(range(1, len(numbers) + 1))
 
 
-def check_books(books: Books, identity: Identity | None, findings: Findings) -> BooksFound:
-    return _BooksCheck(books, identity, findings).check()
+def check_books(books: Books, identity: Identity | None, findings: Findings, newest: int | None = None) -> BooksFound:
+    """What the books say, up to commit `newest` if that is given."""
+    return _BooksCheck(books, identity, findings, newest).check()
 
 
 class _BooksCheck:
-    def __init__(self, books: Books, identity: Identity | None, findings: Findings) -> None:
+    def __init__(self, books: Books, identity: Identity | None, findings: Findings, newest: int | None) -> None:
         self.books = books
         self.findings = findings
-        self.commits = _numbers(books, "commits")
-        self.plans = _numbers(books, "plans")
+        self.commits = [number for number in _numbers(books, "commits") if newest is None or number <= newest]
+        self.plans = [number for number in _numbers(books, "plans") if newest is None or number <= newest + 1]
         last = self.commits[-1] if self.commits else 0
         empty = State.empty("" if identity is None else identity.books)
         self.found = BooksFound(identity, last, empty)
         self.checkpoints = {}
         for number in _numbers(books, "checkpoints"):
-            self.checkpoints[number] = _name("checkpoints", number) + ".gz"
+            if newest is not None and number > newest:
+                continue
+            self.checkpoints[number] = object_name("checkpoints", number) + ".gz"
 
     def check(self) -> BooksFound:
         whole = True
@@ -109,7 +112,7 @@ class _BooksCheck:
         return self.found
 
     def _plan(self, number: int) -> Plan | None:
-        name = _name("plans", number)
+        name = object_name("plans", number)
         content = self.books.storage.read(name)
         if content is None:
             what = "is missing, and there is a commit of that number or a later one"
@@ -122,7 +125,7 @@ class _BooksCheck:
         return plan
 
     def _entry(self, number: int, plan: Plan | None) -> Entry | None:
-        name = _name("commits", number)
+        name = object_name("commits", number)
         content = self.books.storage.read(name)
         if content is None:
             self.findings.add("commit", name, "is missing, while later commits are there", RESTORE)
@@ -153,11 +156,13 @@ class _BooksCheck:
         if expected is None or commit.previous == expected:
             return True
         what = "does not follow the commit before it: one of the two was changed or replaced"
-        self.findings.add("commit", _name("commits", commit.number), what, "restore both from a backup of the books")
+        self.findings.add(
+            "commit", object_name("commits", commit.number), what, "restore both from a backup of the books"
+        )
         return False
 
     def _check_entry(self, entry: Entry) -> None:
-        name = _name("commits", entry.commit.number)
+        name = object_name("commits", entry.commit.number)
         for what in (*_unlike_plan(entry), *_miscounted(entry)):
             self.findings.add("commit", name, what, RESTORE)
 
@@ -165,7 +170,7 @@ class _BooksCheck:
         try:
             self.found.state = advance(self.found.state, entry.commit, entry.digest)
         except ValueError as error:
-            name = _name("commits", entry.commit.number)
+            name = object_name("commits", entry.commit.number)
             self.findings.add("commit", name, f"cannot be added up ({error})", RESTORE)
 
     def _check_checkpoint(self, number: int, whole: bool) -> None:
@@ -191,7 +196,7 @@ class _BooksCheck:
         for number in self.plans:
             if number <= last:
                 continue
-            name = _name("plans", number)
+            name = object_name("plans", number)
             if number > last + 1:
                 what = f"is ahead of the books, whose last commit is {last}"
                 self.findings.add("plan", name, what, "restore the commits from a backup of the books")
@@ -275,7 +280,3 @@ def _sum(counts: Counts) -> int:
 def _numbers(books: Books, folder: str) -> list[int]:
     matches = [_NUMBERED.match(name) for name in books.storage.names(folder)]
     return sorted({int(match[1]) for match in matches if match})
-
-
-def _name(folder: str, number: int) -> str:
-    return f"{folder}/{number:09d}.json"

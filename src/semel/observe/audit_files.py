@@ -13,12 +13,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from semel.books.books import run_number
+from semel.books.books import object_name, run_number
 from semel.books.claims import CLAIM, Claim
 from semel.books.records import BookedFile, FeedFile, SegmentPart
 from semel.errors import LedgerDamaged
-from semel.ledgers.lake.ledger import LakeLedger
-from semel.ledgers.lake.segment import Part, open_part, verify_part
+from semel.ledgers.lake.segment import map_part, verify_part
 from semel.model.verdicts import Feed
 from semel.observe.audit_books import BooksFound
 from semel.observe.audit_report import Findings
@@ -102,15 +101,13 @@ class FilesCheck:
             self._check_strays(root, {item.path for item in named}, is_committed)
         return self._intact(named)
 
-    def ledger(self, ledger: LakeLedger) -> dict[int, tuple[str, ...]]:
+    def ledger(self, root: Path) -> dict[int, tuple[str, ...]]:
         """Check the live segments; the paths of the parts of each that is whole, by the number of its run."""
         if self.books.entries:
-            self._check_claim(ledger.root, "ledger")
+            self._check_claim(root, "ledger")
         live = self.books.state.segments
         parts = [
-            (segment.number, ledger.root / segment.folder / part.name, part)
-            for segment in live
-            for part in segment.parts
+            (segment.number, root / segment.folder / part.name, part) for segment in live for part in segment.parts
         ]
 
         damaged = set()
@@ -154,7 +151,7 @@ class FilesCheck:
             try:
                 yield parse_feed(text).location.local(self.config.base)
             except ValueError as error:
-                where = f"commits/{number:09d}.json"
+                where = object_name("commits", number)
                 self.findings.add("commit", where, f"names feeds that are none ({error})", "restore it from a backup")
 
     def _intact(self, named: list[_Named]) -> FeedsFound:
@@ -185,7 +182,7 @@ class FilesCheck:
                 what = "is missing: it says whose folder this is"
                 self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
             return
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             what = f"cannot be read ({error})"
             self.findings.add("claim", self._shown(root / CLAIM), what, f"restore it from a backup of the {key}")
             return
@@ -241,15 +238,10 @@ def _segment_trouble(item: tuple[int, Path, SegmentPart]) -> str | None:
     if trouble is not None:
         return trouble
     try:
-        entries = len(open_fresh(str(path)).time)
+        entries = len(map_part(str(path)).time)
     except LedgerDamaged as error:
         return error.message
     return None if entries == part.entries else f"it has {entries} entries instead of {part.entries}"
-
-
-def open_fresh(path: str) -> Part:
-    """A segment file as it is now: a process that lives on may have one mapped that was replaced since."""
-    return open_part.__wrapped__(path)
 
 
 def _in_parallel(check: Callable[[Item], Result], items: list[Item]) -> Iterator[tuple[Item, Result]]:

@@ -20,13 +20,13 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
+from semel.model.block import Block
 from semel.model.splits import OFFSET_BITS, OPENING_COSTS, plan_slices
 from semel.model.times import EARLIEST, LATEST
 from semel.model.verdicts import Feed
 from semel.observe.audit_files import FeedPart, Input
 from semel.observe.audit_rows import RESENT, RunFacts, Sample
 from semel.pipeline.config import PipelineConfig
-from semel.sources.block import Block
 from semel.sources.files.discover import locate
 from semel.sources.files.reader import FilesReader, PlannedFile, can_be_cut
 

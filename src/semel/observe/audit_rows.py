@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from semel.ledgers.keys import I64, Flags, Keys, keys_of
-from semel.ledgers.lake.segment import Part
+from semel.ledgers.lake.segment import Part, map_part
 from semel.model.identity import derived_id
 from semel.model.times import iso
 from semel.model.verdicts import FEED_OF, Feed, Verdict
-from semel.observe.audit_files import FeedPart, open_fresh
+from semel.observe.audit_files import FeedPart
 from semel.observe.audit_report import NAMED
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class _Rows:
         keys = keys_of([text or "" for text in ids.to_pylist()], [text or "" for text in prints.to_pylist()])
         known = np.zeros(len(ids), dtype=np.bool_)
         for path in self.run.segment:
-            known |= _is_entry(open_fresh(path), keys, times.fill_null(0).to_numpy())
+            known |= _is_entry(map_part(path), keys, times.fill_null(0).to_numpy())
         self._wrong("ledger", ~known, lambda i: "was accepted, but the ledger segment of its run has no such entry")
 
     @property

@@ -26,7 +26,6 @@ from semel.judging.identify import EventRules
 from semel.judging.read_stage import EARLY, NOTES, ReadStage, TaskNote
 from semel.judging.source_frame import open_events
 from semel.judging.validate import Validation
-from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
 from semel.model.splits import Slice, join_crc32, plan_slices
 from semel.model.times import from_iso
@@ -138,10 +137,8 @@ class Attempt:
         return max(0, math.ceil(math.log2(wanted))) if wanted > 1 else 0
 
     def _segment_folder(self) -> str | None:
-        ledger = self.workspace.ledger
-        if not isinstance(ledger, LakeLedger):
-            return None
-        return str(ledger.root / ledger.attempt_folder(self.plan.run, self.id))
+        root = self.workspace.ledger.segments
+        return None if root is None else str(root / self.plan.run / self.id)
 
     def _add_empty_feeds(self, notes: dict[int, TaskNote]) -> None:
         """The first run leaves a file in every feed, so that every feed can be read from then on."""
@@ -187,9 +184,8 @@ class Attempt:
         newest = max((result.newest for result in results if result.newest is not None), default=None)
         parts = [result.part for result in results if result.part is not None]
         segment = None
-        if parts and isinstance(self.workspace.ledger, LakeLedger):
-            folder = self.workspace.ledger.attempt_folder(self.plan.run, self.id)
-            segment = Segment(number=self.plan.number, folder=folder, parts=parts)
+        if parts:
+            segment = Segment(number=self.plan.number, folder=f"{self.plan.run}/{self.id}", parts=parts)
         return sealed(
             Commit(
                 number=self.plan.number,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 _GLOB: Final = re.compile(r"[\\*?\[\]{}]")
 
 
-def read(spark: SparkSession, pipeline: str | os.PathLike[str], feed: str = "events") -> DataFrame:
+def read(
+    spark: SparkSession, pipeline: str | os.PathLike[str], feed: str = "events", overrides: Sequence[str] = ()
+) -> DataFrame:
     """A feed of a pipeline as a DataFrame, with its `run`: the runs that are committed when it is called, no more.
 
     The last commit is published first if a crash came in between.
     """
     if feed not in {known.value for known in Feed}:
         raise ConfigError(f"there is no feed {feed!r}; the feeds are {', '.join(known.value for known in Feed)}")
-    config = load_config(pipeline)
+    config = load_config(pipeline, overrides)
     workspace = Workspace(config)
     paths: dict[Path, list[str]] = {}
     if workspace.identity() is not None:
@@ -38,10 +41,10 @@ def read(spark: SparkSession, pipeline: str | os.PathLike[str], feed: str = "eve
         for commit, _ in workspace.books.commits():
             if commit.status is Status.COMMITTED:
                 sink = _sink_to_read(workspace, commit)
-                folder = _GLOB.sub(r"\\\g<0>", str(sink.run_folder(feed, commit.run)))
+                folder = _GLOB.sub(r"\\\g<0>", f"file://{sink.run_folder(feed, commit.run)}")
                 paths.setdefault(sink.root, []).extend(f"{folder}/{file.name}" for file in commit.feeds.get(feed, ()))
     frames = [
-        spark.read.option("mergeSchema", "true").option("basePath", f"{root}/{feed}").parquet(*files)
+        spark.read.option("mergeSchema", "true").option("basePath", f"file://{root}/{feed}").parquet(*files)
         for root, files in paths.items()
         if files
     ]

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from semel.books.books import run_id
 from semel.books.records import Commit, Counts, InputFile, Plan, State, Status, sealed
 from semel.books.state import next_mark
-from semel.errors import CommittedByAnother, ConfigError, RunFailed, SemelError
+from semel.errors import ConfigError, RunFailed, SemelError
 from semel.model.splits import MAX_FILES
 from semel.model.times import iso, micros
 from semel.pipeline.config import PipelineConfig, load_config
@@ -76,12 +77,12 @@ class Pipeline:
         workspace = Workspace(self.config)
         if workspace.identity() is None:
             find_files(self.config.source.path, self.config.base, {})
-            workspace.check_places()
         identity = workspace.open(self._moment())
         state, last = workspace.books.load_with_last()
-        workspace.roll_forward(state, last)
-        workspace.check_settings(state)
         plan = workspace.books.plan(state.number + 1)
+        workspace.check_settings(state, plan)
+        workspace.claim(identity)
+        workspace.roll_forward(state, last)
         if plan is not None:
             log.info("run %s: taken up again", plan.run)
             return self._carry_out(workspace, plan, state, spark), True
@@ -92,7 +93,9 @@ class Pipeline:
         self._validation(spark)  # a rule or function that cannot work is refused before anything is planned
         chosen = self._cut(found)
         plan = workspace.books.make_plan(self._plan(workspace, identity.books, state, chosen, found.touched))
-        return self._carry_out(workspace, plan, state, spark), len(chosen) < len(found.new)
+        report = self._carry_out(workspace, plan, state, spark)
+        is_all = plan.files == found.new and report.status != Status.VOID
+        return report, not is_all
 
     def void(self, run: str) -> RunReport:
         """Give up an open plan: a commit that books nothing. What is still there is planned again by the next run."""
@@ -125,7 +128,7 @@ class Pipeline:
 
         standing = workspace.books.commit(plan.number)
         if standing is not None:
-            return self._lost(workspace, standing)
+            return self._see_through(workspace, standing, None)
         check_input(plan, self.config)
         spark = self._session(spark)
         validation, extras = self._validation(spark)
@@ -137,31 +140,26 @@ class Pipeline:
                 commit = attempt.carry_out(self._moment)
             self.progress.step(plan.run, "committing")
             workspace.books.make_commit(commit)
-        except CommittedByAnother:
-            standing = workspace.books.commit(plan.number)
-            assert standing is not None
-            return self._lost(workspace, standing)
         except Exception as error:
-            standing = workspace.books.commit(plan.number)
-            if standing is not None:
-                return self._lost(workspace, standing)
-            ours = error if isinstance(error, SemelError) else from_spark(error)
-            if ours is not None:
-                raise ours from error
-            raise RunFailed(
-                f"run {plan.run} failed: {_short(error)}; nothing was committed, and it can be run again"
-            ) from error
-        log.info("run %s: committed, %s", plan.run, commit.counts.as_dict())
-        self.progress.step(plan.run, "publishing")
-        workspace.roll_forward(*workspace.books.load_with_last())
-        report = RunReport.of(commit)
-        self.progress.finished(report)
-        return report
+            # Whatever went wrong, also with the answer to the commit: what stands in the books has happened.
+            if workspace.books.commit(plan.number) is None:
+                ours = error if isinstance(error, SemelError) else from_spark(error)
+                if ours is not None:
+                    raise ours from error
+                raise RunFailed(
+                    f"run {plan.run} failed: {_short(error)}; nothing was committed, and it can be run again"
+                ) from error
+        standing = workspace.books.commit(plan.number)
+        assert standing is not None
+        return self._see_through(workspace, standing, attempt.id)
 
-    def _lost(self, workspace: Workspace, standing: Commit) -> RunReport:
-        """Another process came first: its commit counts, and ours leaves nothing behind."""
-        status = COMMITTED_BY_ANOTHER if standing.status is Status.COMMITTED else standing.status.value
-        log.info("run %s: %s", standing.run, status)
+    def _see_through(self, workspace: Workspace, standing: Commit, attempt: str | None) -> RunReport:
+        """Publish and clean up after a commit, this attempt's or that of another process that came first."""
+        status = standing.status.value
+        if standing.status is Status.COMMITTED and standing.attempt != attempt:
+            status = COMMITTED_BY_ANOTHER
+        log.info("run %s: %s, %s", standing.run, status, standing.counts.as_dict())
+        self.progress.step(standing.run, "publishing")
         workspace.roll_forward(*workspace.books.load_with_last())
         report = RunReport.of(standing, status)
         self.progress.finished(report)
@@ -185,7 +183,7 @@ class Pipeline:
             mark=None if mark is None else iso(mark),
             horizon_seconds=self.config.horizon.total_seconds(),
             feeds=feed_texts(self.config.feeds),
-            ledger=self.config.ledger.redacted,
+            ledger=self.config.ledger.text,
             files=files,
             touched=touched,
         )
@@ -238,7 +236,7 @@ class Pipeline:
         return iso(micros(self._clock()))
 
 
-def load(path: str, *overrides: str) -> Pipeline:
+def load(path: str | os.PathLike[str], *overrides: str) -> Pipeline:
     """The pipeline of a pipeline file; overrides are `key=value`."""
     return Pipeline(load_config(path, overrides))
 

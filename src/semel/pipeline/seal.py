@@ -6,7 +6,6 @@ sorted, are a part of the segment as they are: there is no second shuffle.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from semel.books.storage import make_folder, sync_file
 from semel.ledgers.keys import Keys, keys_of
 from semel.ledgers.lake.segment import write_part
 from semel.model.verdicts import Feed
+from semel.sources.files.checksum import crc32_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _ALONE: Final = 8
 """Up to so many files are looked at by the driver: starting a job takes longer."""
 _ALONE_BYTES: Final = 32 * 1024 * 1024
-_CHUNK: Final = 1024 * 1024
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ class SealStage:
             rows = parquet.metadata.num_rows
             if feed == Feed.EVENTS and rows:
                 conflicts, newest, part = self._accepted(parquet, index)
-        file = FeedFile(name=path.name, rows=rows, size=path.stat().st_size, crc32=_crc32(path), source=source)
+        file = FeedFile(name=path.name, rows=rows, size=path.stat().st_size, crc32=crc32_of(path), source=source)
         return Sealed(feed, file, conflicts, newest, part)
 
     def _accepted(self, parquet: pq.ParquetFile, index: int) -> tuple[int, int, SegmentPart | None]:
@@ -98,11 +97,3 @@ def seal_files(spark: SparkSession, stage: SealStage) -> list[Sealed]:
     tasks = min(len(stage.files), 4 * spark.sparkContext.defaultParallelism)
     rows = spark.range(0, len(stage.files), 1, tasks).mapInArrow(stage, "sealed STRING").collect()
     return [msgspec.json.decode(row[0], type=Sealed) for row in rows]
-
-
-def _crc32(path: Path) -> int:
-    crc32 = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            crc32 = zlib.crc32(chunk, crc32)
-    return crc32

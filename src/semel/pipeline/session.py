@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -44,6 +46,7 @@ _PER_RUN: Final = {
     "spark.sql.requireAllClusterKeysForDistribution": "false",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 """A rule that divides by zero gives NULL and does not reject; times are UTC; one shuffle serves both windows."""
 
@@ -63,10 +66,14 @@ def build_session() -> SparkSession:
         defaults = {**_STARTUP, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}"}
         for key in defaults.keys() - configured_settings(os.environ):
             builder = builder.config(key, defaults[key])
+    interrupt = signal.getsignal(signal.SIGINT)
     try:
         return builder.getOrCreate()
     except (PySparkException, OSError) as error:
         raise RunFailed(f"Spark could not be started: {error}; run `semel doctor`") from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)  # Spark puts its own in place, which cancels the run under way
 
 
 def configured_settings(environ: Mapping[str, str]) -> set[str]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from semel.books.books import Books, Identity
+from semel.books.books import CHECKPOINT_EVERY, Books, Identity
 from semel.books.claims import check_unused
-from semel.books.records import Commit, State, Status
+from semel.books.records import Commit, Plan, State, Status
 from semel.books.storage import LocalStorage
 from semel.errors import SettingPinned
 from semel.ledgers.base import Ledger, NoLedger
@@ -40,12 +40,19 @@ class Workspace:
         return identity
 
     def open(self, moment: str) -> Identity:
-        """Take up or make the books, and bind ledger and feeds to them."""
-        identity = self.books.open(self.config.name, self.config.pinned(), moment)
+        """Take up or make the books; new ones want places that nobody has used."""
+        if self.identity() is None:
+            for sink in self.sinks:
+                check_unused(sink.root, key="feeds")
+            if self.ledger.segments is not None:
+                check_unused(self.ledger.segments, key="ledger")
+        return self.books.open(self.config.name, self.config.pinned(), moment)
+
+    def claim(self, identity: Identity) -> None:
+        """Bind ledger and feeds to the books."""
         for sink in self.sinks:
             sink.claim(identity.books, identity.pipeline)
         self.ledger.claim(identity.books, identity.pipeline)
-        return identity
 
     def roll_forward(self, state: State, last: Commit | None) -> None:
         """Publish and apply the last commit, if that did not happen yet; everything before it has been seen through.
@@ -55,14 +62,23 @@ class Workspace:
         """
         if last is None:
             return
+        self.books.storage.sync("commits")
         if last.status is Status.COMMITTED:
             self.publish(last)
             reached(CrashPoint.AFTER_PUBLISH)
             self.ledger.apply(last)
-        self.books.checkpoint(state)
-        self.ledger.clean(last.run, last.attempt if last.status is Status.COMMITTED else None)
+        self.ledger.clean(last.run, _winner(last))
+        if self.books.checkpoint(state):
+            self._clean_up_after_zombies(state.number)
         for sink in {sink.root: sink for sink in (*self.sinks, *self.sinks_of(last.sinks))}.values():
             sink.clean(lambda number: number <= state.number)
+
+    def _clean_up_after_zombies(self, number: int) -> None:
+        """What attempts at runs since the checkpoint before left in the ledger after those were cleaned."""
+        for earlier in range(max(1, number - CHECKPOINT_EVERY), number):
+            commit = self.books.commit(earlier)
+            if commit is not None:
+                self.ledger.clean(commit.run, _winner(commit))
 
     def publish(self, commit: Commit) -> None:
         attempt = self.attempt_folder(commit.sinks, commit.run, commit.attempt)
@@ -77,14 +93,7 @@ class Workspace:
         """An attempt is written below the first of its plan's feeds; the others get copies."""
         return self.sinks_of(feeds)[0].attempt_folder(run, attempt)
 
-    def check_places(self) -> None:
-        """New books want places that nobody has used."""
-        for sink in self.sinks:
-            check_unused(sink.root, key="feeds")
-        if isinstance(self.ledger, LakeLedger):
-            check_unused(self.ledger.root, key="ledger")
-
-    def check_settings(self, state: State) -> None:
+    def check_settings(self, state: State, plan: Plan | None) -> None:
         """The ledger stays where the last run left it; the feeds keep their columns and types, and may get more."""
         columns = schema_columns(self.config)
         for name, kind in state.columns.items():
@@ -94,10 +103,10 @@ class Workspace:
                     f"event.schema: {name} is {found}, but it is {kind} in the feeds of earlier runs; set it back: "
                     "columns may be added, not changed or left out"
                 )
-        now = self.config.ledger.redacted
-        if state.ledger is not None and state.ledger != now:
+        before = state.ledger if plan is None else plan.ledger
+        if before is not None and before != self.config.ledger.text:
             raise SettingPinned(
-                f"ledger is {now}, but what was accepted so far is remembered in {state.ledger}; set it back"
+                f"ledger is {self.config.ledger}, but these books remember in {before} what was accepted; set it back"
             )
 
     def check_horizon(self, state: State, mark: int | None, reference: int | None) -> None:
@@ -118,6 +127,10 @@ class Workspace:
         return ParquetSink(feed.location.local(self.config.base))
 
 
+def _winner(commit: Commit) -> str | None:
+    return commit.attempt if commit.status is Status.COMMITTED else None
+
+
 def config_schema(config: PipelineConfig) -> Schema | None:
     return None if config.event.schema_ddl is None else parse_schema(config.event.schema_ddl)
 
@@ -135,4 +148,4 @@ def open_ledger(url: StoreUrl, base: Path) -> Ledger:
 
 
 def feed_texts(feeds: Sequence[FeedUrl]) -> list[str]:
-    return [feed.redacted for feed in feeds]
+    return [feed.text for feed in feeds]

@@ -19,15 +19,16 @@ from semel.books.books import run_number
 from semel.books.claims import claim_folder
 from semel.books.records import Commit, FeedFile
 from semel.books.storage import make_folder, sync_folder
-from semel.errors import BooksDamaged, RunFailed
+from semel.errors import BooksDamaged, PublishFailed
 from semel.model.crashpoints import CrashPoint, reached
+from semel.sinks.base import Sink
 
 log = logging.getLogger("semel")
 
 ATTEMPTS: Final = "_attempts"
 
 
-class ParquetSink:
+class ParquetSink(Sink):
     def __init__(self, root: Path) -> None:
         self.root = root
 
@@ -44,7 +45,7 @@ class ParquetSink:
         """Make the commit's files visible; what is visible already is left. Anybody may do it, any number of times."""
         for feed, files in commit.feeds.items():
             if self.run_folder(feed, commit.run).is_dir():
-                self._check_published(commit, feed, files)
+                self._complete(commit, feed, files, attempt)
             elif files:
                 self._publish_feed(commit, feed, files, attempt)
             reached(CrashPoint.PUBLISH_FIRST_FEED)
@@ -58,20 +59,26 @@ class ParquetSink:
                 shutil.rmtree(run, ignore_errors=True)
                 reached(CrashPoint.CLEANING)
 
-    def _check_published(self, commit: Commit, feed: str, files: list[FeedFile]) -> None:
+    def _complete(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
         """Another attempt's files mean that a commit was lost; what somebody took away is the audit's subject."""
         folder = self.run_folder(feed, commit.run)
         named = {file.name: file.size for file in files}
         found = {path.name: path.stat().st_size for path in folder.glob("part-*")}
         strange = sorted(found.items() - named.items())
-        if not strange and len(found) < len(named):
-            log.warning("run %s: files are missing from %s; run `semel audit`", commit.run, folder)
         if strange:
             name = strange[0][0]
             raise BooksDamaged(
                 f"{folder} does not hold what commit {commit.number} names ({name} differs); run `semel audit`: put "
                 "back what was changed there, or move the folder away if it is of a commit that was lost"
             )
+        for file in files:
+            if file.name not in found:
+                try:
+                    _link(attempt / file.source, folder / file.name, file.size)
+                except OSError:
+                    log.warning("run %s: %s is gone; run `semel audit`", commit.run, folder / file.name)
+        sync_folder(folder)
+        sync_folder(folder.parent)
 
     def _publish_feed(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
         target = self.run_folder(feed, commit.run)
@@ -98,7 +105,9 @@ class ParquetSink:
             gathered.rename(target)
         except OSError as error:
             if not target.is_dir():
-                raise RunFailed(f"{target} cannot be published: {error.strerror}; mend that and run again") from None
+                raise PublishFailed(
+                    f"run {commit.run} is committed, but {target} cannot be published: {error.strerror}; mend that"
+                ) from None
             shutil.rmtree(gathered, ignore_errors=True)
         sync_folder(target.parent)
 

@@ -42,7 +42,7 @@ class LakeLookup(Lookup):
                 if first == last:
                     continue
                 window = ordered.between(first, last)
-                found = search(open_part(f"{self.root}/{segment.folder}/{part.name}"), window, self.mark)
+                found = search(open_part(f"{self.root}/{segment.folder}/{part.name}", part.crc32), window, self.mark)
                 seen[first:last] |= found.seen
                 known[first:last] |= found.known
         result = Found(np.empty_like(seen), np.empty_like(known))
@@ -54,6 +54,7 @@ class LakeLookup(Lookup):
 class LakeLedger(Ledger):
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.segments = root
 
     def claim(self, books: str, pipeline: str) -> None:
         claim_folder(self.root, books, pipeline, key="ledger")
@@ -81,10 +82,6 @@ class LakeLedger(Ledger):
 
     def apply(self, commit: Commit) -> None:
         pass
-
-    def attempt_folder(self, run: str, attempt: str) -> str:
-        """Where an attempt writes its segment, relative to the root."""
-        return f"{run}/{attempt}"
 
     def clean(self, run: str, winner: str | None) -> None:
         folder = self.root / run

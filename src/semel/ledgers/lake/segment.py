@@ -79,8 +79,22 @@ def write_part(path: Path, keys: Keys, times: I64) -> SegmentPart | None:
 
 
 @lru_cache(maxsize=4096)
-def open_part(path: str) -> Part:
-    """Map a segment file; it is immutable, so a mapping stays true for as long as the process lives."""
+def open_part(path: str, crc32: int) -> Part:
+    """Map a segment file with this checksum.
+
+    It is immutable, so a mapping stays true for as long as the process lives, and the checksum is looked at once.
+    """
+    try:
+        found = zlib.crc32(np.memmap(path, dtype=np.uint8, mode="r").data)
+    except (OSError, ValueError) as error:
+        raise LedgerDamaged(_damaged(path, str(error))) from None
+    if found != crc32:
+        raise LedgerDamaged(_damaged(path, "its checksum is wrong"))
+    return map_part(path)
+
+
+def map_part(path: str) -> Part:
+    """The columns of a segment file as it is now."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r")
         magic, version, _, count = _HEADER.unpack(data[: _HEADER.size].tobytes())

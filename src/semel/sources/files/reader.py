@@ -12,8 +12,8 @@ from typing import IO, Final, cast
 import pyarrow as pa
 
 from semel.errors import InputChanged, InputVanished, RunFailed
+from semel.model.block import Block, SliceDone
 from semel.model.splits import MAX_OFFSET, Slice, place_of
-from semel.sources.block import Block, SliceDone
 from semel.sources.files.discover import vanished
 from semel.sources.files.formats import CsvLines, JsonLines, LineFormat, csv_columns
 from semel.sources.files.lines import (
@@ -145,16 +145,16 @@ class FilesReader:
     def _rows(self, file: IO[bytes], planned: PlannedFile, piece: Slice) -> Iterator[Block | SliceDone]:
         total = 0
         for row, batch in row_groups(file, piece.start, piece.end):
-            records, payloads = rows_of(batch)
-            total += len(records)
-            numbers = range(row, row + len(records))
+            rows = rows_of(batch)
+            total += batch.num_rows
+            numbers = range(row, row + batch.num_rows)
             yield Block(
                 [place_of(piece.file, number) for number in numbers],
                 [f"{planned.path}:{number}" for number in numbers],
                 planned.modified // 1000,
-                records,
-                [None] * len(records),
-                payloads,
+                rows.records,
+                rows.reasons,
+                rows.payloads,
                 batch,
             )
         file.seek(piece.start)

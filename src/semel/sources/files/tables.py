@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -41,15 +41,24 @@ def _begin(group: Any) -> int:
     return int(offset)
 
 
-def rows_of(batch: pa.RecordBatch) -> tuple[list[dict[str, Any] | None], list[bytes]]:
+class Rows(NamedTuple):
+    records: list[dict[str, Any] | None]
+    """None where a text of the row is not UTF-8."""
+    reasons: list[str | None]
+    payloads: list[bytes]
+
+
+def rows_of(batch: pa.RecordBatch) -> Rows:
     """The rows as records, and as JSON text."""
-    columns = [_values(column) for column in batch.columns]
-    names = batch.schema.names
-    records: list[dict[str, Any] | None] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return records, [_encode(record) for record in records]
+    reasons: list[str | None] = [None] * batch.num_rows
+    columns = [_values(column, name, reasons) for column, name in zip(batch.columns, batch.schema.names, strict=True)]
+    rows = [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+    payloads = [_encode(row) for row in rows]
+    records = [row if reason is None else None for row, reason in zip(rows, reasons, strict=True)]
+    return Rows(records, reasons, payloads)
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array, name: str, reasons: list[str | None]) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         text = column.cast(pa.string()).to_pylist()
@@ -57,10 +66,25 @@ def _values(column: pa.Array) -> list[Any]:
     kept = _without_nanoseconds(kind)
     try:
         values = (column if kept == kind else column.cast(kept)).to_pylist()
+    except UnicodeDecodeError:
+        values = _readable_values(column, name, reasons)
     except (OverflowError, ValueError):  # a time beyond the year 9999
         values = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).to_pylist()
     needs_care = pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return [_plain(value) for value in values] if needs_care or pa.types.is_dictionary(kind) else list(values)
+
+
+def _readable_values(column: pa.Array, name: str, reasons: list[str | None]) -> list[Any]:
+    """The values that are text; of the others the bytes, which JSON shows as base64, and a reason for their rows."""
+    values: list[Any] = []
+    for index, scalar in enumerate(column):
+        try:
+            values.append(scalar.as_py())
+        except UnicodeDecodeError:
+            reasons[index] = f"the column {name} is not UTF-8"
+            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            values.append(scalar.cast(pa.binary()).as_py() if is_text else None)
+    return values
 
 
 def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
