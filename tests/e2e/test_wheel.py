@@ -62,7 +62,7 @@ def test_the_demo_runs_from_the_installed_wheel(environment: Path, tmp_path: Pat
     ]
     done = _call(command, elsewhere, _clean_settings())
     assert "the books balance" in done.stdout
-    assert "every feed equals its truth" in done.stdout
+    assert "every record is in the feed where it belongs, once" in done.stdout
     assert list((tmp_path / "demo" / "out" / "events").glob("run=*/*.parquet"))
 
 
