@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from semel.observe.audit import audit
 from semel.pipeline.config import load_config
 from semel.pipeline.report import Report
 from semel.pipeline.runner import Pipeline
-from semel.pipeline.session import build_session
+from semel.pipeline.session import JAVA_OPTIONS, QUICK_START, build_session
 from semel.testing.faults import CRASH_AT
 from semel.testing.generator import GeneratorSettings, expected_counts, generate
 from semel.testing.truth import differences
@@ -38,6 +39,7 @@ def demo(options: Namespace) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     _make_room(folder)
+    os.environ.setdefault(JAVA_OPTIONS, QUICK_START)
     started = time.monotonic()
     total = Counts()
 
@@ -75,7 +77,7 @@ def demo(options: Namespace) -> int:
     _say("  in/           what was delivered: duplicates, conflicts, late and broken records among it")
     _say("  out/          the five feeds, as Parquet")
     _say("  books/        plans and commits, as JSON")
-    _say(f"  pipeline.yaml the pipeline file: semel run {folder / 'pipeline.yaml'}")
+    _say(f"  pipeline.yaml the pipeline file: semel run {shlex.quote(str(folder / 'pipeline.yaml'))}")
     return 0 if audited.balanced and not wrong else 1
 
 
