@@ -246,3 +246,48 @@ def test_a_hundred_thousand_booked_files_and_nothing_new(tmp_path: Path, capsys:
     assert status == 0
     assert json.loads(out)["runs"] == []
     assert peak < 150 * 1024 * 1024
+
+
+def test_what_a_process_function_prints_is_not_in_the_answer(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path)
+    module = f"talking_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text("print('hello')\ndef go(df):\n    print('there')\n    return df\n")
+    place.write("a.jsonl", [event("e1")])
+    status, out, err = call(capsys, "run", str(place.file), "--json", "--set", f"process={module}:go")
+    assert status == 0
+    assert json.loads(out)["runs"][0]["accepted"] == 1
+    assert "hello" in err
+
+
+def test_values_of_variables_are_not_shown(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PW", "hunter2")
+    for wrong in ('ledger: "${PW}"', "clock: ${PW}", "max_ahead: 1${PW}"):
+        status, out, err = call(capsys, "run", str(Place(tmp_path, DEFAULT + wrong + "\n").file))
+        assert (status, out) == (2, "")
+        assert "hunter2" not in err
+        assert "${PW}" in err
+    place = Place(tmp_path, DEFAULT + "  secret: \"note = '${PW}' and nothing\"\n")
+    place.write("a.jsonl", [event("e1")])
+    status, _, err = call(capsys, "run", str(place.file))
+    assert status == 2
+    assert "hunter2" not in err
+
+
+def test_an_interrupt_ends_the_command_at_once(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write("a.jsonl", [event(f"e{n}") for n in range(20_000)])
+    command = [sys.executable, "-m", "semel", "run", str(place.file)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    while "reading" not in process.stderr.readline():
+        pass
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "semel: interrupted; what was not committed can be run again" in err
+    assert "Traceback" not in err

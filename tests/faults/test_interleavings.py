@@ -250,17 +250,31 @@ def test_a_lost_commit_is_noticed_before_anything_is_judged(place: Place, spark:
     settled(place, spark)
 
 
-def test_the_last_commit_is_lost(place: Place, spark: SparkSession) -> None:
-    """The run is taken up again; the feed of the attempt whose commit is gone is not taken for this one's."""
+@pytest.mark.parametrize("plan_too", [False, True])
+def test_the_last_commit_is_lost(place: Place, spark: SparkSession, plan_too: bool) -> None:
+    """The feeds show a run that the books do not know: noticed before anything is committed in its place."""
     place.pipeline().run(spark)
     next((place.folder / "books" / "commits").iterdir()).unlink()
-    with pytest.raises(BooksDamaged, match=r"out/\w+/run=.* does not hold what commit 1 names.*move the folder away"):
+    if plan_too:
+        next((place.folder / "books" / "plans").iterdir()).unlink()
+    with pytest.raises(BooksDamaged, match=r"out/events/run=.* is there, but its commit 1 is not in the books"):
         place.pipeline().run(spark)
+    assert not list((place.folder / "books" / "commits").iterdir())
     for feed in ("events", "duplicates", "stale", "rejected", "bad"):
         shutil.rmtree(place.folder / "out" / feed)
     place.pipeline().run(spark)
     assert len(place.verdicts()) == 5
-    settled(place, spark)
+
+
+def test_the_feeds_are_lost(place: Place, spark: SparkSession) -> None:
+    place.pipeline().run(spark)
+    shutil.rmtree(place.folder / "out")
+    place.write("b.jsonl", [event("e1"), event("e9")])
+    for _ in range(2):
+        with pytest.raises(BooksDamaged, match="is lost, and with it what earlier runs published"):
+            place.pipeline().run(spark)
+    report = place.pipeline("feeds=parquet:again/").run(spark)
+    assert report.totals.duplicates == 1
 
 
 def test_feeds_that_change_while_a_run_is_open(place: Place, spark: SparkSession) -> None:

@@ -150,3 +150,13 @@ def test_two_feeds_folders_get_the_same(spark: SparkSession, tmp_path: Path) -> 
     assert {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").glob("*/*/*.parquet")} == {
         path.relative_to(tmp_path / "copy") for path in (tmp_path / "copy").glob("*/*/*.parquet")
     }
+
+
+@pytest.mark.parametrize("start", [b"\n\r\n", b"\xef\xbb\xbf\r\n", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_csv_file_may_begin_with_empty_lines(spark: SparkSession, tmp_path: Path, start: bytes, packed: bool) -> None:
+    place = Place(tmp_path, DEFAULT.replace("path: in/", "path: in/, format: csv, split: 20B"))
+    content = start + b"id,time,amount\n" + b"".join(b"e%d,2026-01-01,%d\n" % (n, n) for n in range(5))
+    name = "a.csv.gz" if packed else "a.csv"
+    (tmp_path / "in" / name).write_bytes(gzip.compress(content) if packed else content)
+    assert place.pipeline().run(spark).totals.accepted == 5

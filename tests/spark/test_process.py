@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
@@ -50,6 +51,9 @@ def fail(df):
 def reserved(df):
     return df.withColumn("run", F.lit(1))
 
+def leave(df):
+    raise SystemExit(0)
+
 not_a_function = 3
 """
 
@@ -68,7 +72,7 @@ def place(tmp_path: Path) -> Place:
             b"bad",
         ],
     )
-    (tmp_path / f"functions_{id(place)}.py").write_text(FUNCTIONS)
+    (tmp_path / f"functions_{uuid4().hex}.py").write_text(FUNCTIONS)
     return place
 
 
@@ -123,6 +127,7 @@ def test_a_limit_is_noticed(place: Place, spark: SparkSession) -> None:
         ("nothing", "returned NoneType, not a DataFrame"),
         ("fail", "ValueError: no idea"),
         ("reserved", "'run', which is reserved"),
+        ("leave", "SystemExit"),
         ("not_a_function", "is not a function"),
         ("absent", "has no function 'absent'"),
     ],
@@ -148,12 +153,15 @@ def test_a_module_that_is_not_there(place: Place, spark: SparkSession) -> None:
         ("amount", "gives DOUBLE, not BOOLEAN"),
         ("rand() < 0.5", "another answer each time"),
         ("sum(amount) > 1", "is not a condition"),
+        ("now() > event_time", "asks the clock"),
+        ("current_date() > event_time", "asks the clock"),
+        ("exists(select 1)", "asks the clock, the session or a table"),
     ],
 )
 def test_a_rule_that_cannot_work_is_refused_before_the_plan(
     place: Place, spark: SparkSession, condition: str, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"reject: rule: .*{message}"):
+    with pytest.raises(ConfigError, match=rf"clicks.yaml: reject: rule: .*{message}"):
         place.pipeline(f"reject={{rule: '{condition}'}}").run(spark)
     assert not list((place.folder / "books").glob("plans/*"))
 
@@ -178,7 +186,7 @@ def test_a_rejected_record_may_come_again(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_python_udf_in_a_module_beside_the_pipeline_file(place: Place, spark: SparkSession) -> None:
-    package = place.folder / f"shop_{id(place)}"
+    package = place.folder / f"shop_{uuid4().hex}"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "names.py").write_text("def shout(text):\n    return None if text is None else text.upper()\n")
@@ -194,7 +202,7 @@ def test_a_python_udf_in_a_module_beside_the_pipeline_file(place: Place, spark: 
 
 
 def test_a_udf_that_fails_says_why(place: Place, spark: SparkSession) -> None:
-    module = place.folder / f"failing_{id(place)}.py"
+    module = place.folder / f"failing_{uuid4().hex}.py"
     module.write_text(
         "from pyspark.sql import functions as F\n"
         "@F.udf('string')\n"

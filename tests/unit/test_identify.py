@@ -136,7 +136,7 @@ def test_id_and_time_by_dotted_path() -> None:
     rules = replace(RULES, id=("meta.id",), time="meta.at")
     found = identify({"meta": {"id": 5, "at": NOON}}, {"meta": {"at": NOON}}, {"meta": {"id": 5}}, rules=rules)
     assert found.ids == ["5", None, "5"]
-    assert found.times == [from_iso(NOON), None, None]
+    assert found.times == [from_iso(NOON), from_iso(NOON), None]
     assert found.reasons == [None, "the id meta.id is missing", "the time is missing"]
 
 
@@ -201,7 +201,7 @@ def test_bad_times_have_their_reason(value: Any, reason: str) -> None:
     found = identify({"id": "e1", "at": value}, {"id": "e2", "at": NOON})
     assert found.reasons == [reason, None]
     assert found.ids == ["e1", "e2"]
-    assert found.times == [None, from_iso(NOON)]
+    assert found.times == [from_iso(value) if "too far ahead" in reason else None, from_iso(NOON)]
 
 
 @pytest.mark.parametrize("value", ["9999-12-31T23:59:59-23:59", "9999-12-31T23:59:60Z", "0001-01-01T00:00:00+23:59"])

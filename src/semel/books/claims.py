@@ -32,6 +32,10 @@ def claim_folder(folder: Path, books: str, pipeline: str, key: str) -> None:
         raise _other_books(folder, claim, key)
 
 
+def is_claimed(folder: Path) -> bool:
+    return (folder / CLAIM).exists()
+
+
 def check_unused(folder: Path, key: str) -> None:
     """Refuse a folder in which something lies, before new books are made for it."""
     content = LocalStorage(folder).read(CLAIM)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
 from argparse import Namespace
+from contextlib import redirect_stdout
 from types import FrameType
 
 from semel.cli.display import show_table
@@ -30,13 +32,17 @@ def run(options: Namespace) -> int:
 def _once(pipeline: Pipeline, options: Namespace) -> int:
     reports: list[RunReport] = []
     failure: SemelError | None = None
+    before = signal.signal(signal.SIGINT, _end_at_once)
     try:
-        for report in pipeline.runs():
-            reports.append(report)
+        with redirect_stdout(sys.stderr):  # what a process function prints is not part of the answer
+            for report in pipeline.runs():
+                reports.append(report)
     except SemelError as error:
         if not reports:
             raise
         failure = error
+    finally:
+        signal.signal(signal.SIGINT, before)
     result = Report(pipeline.config.name, tuple(reports))
     if options.json:
         print(json.dumps(result.as_dict() if failure is None else {**result.as_dict(), "error": str(failure)}))
@@ -49,6 +55,12 @@ def _once(pipeline: Pipeline, options: Namespace) -> int:
     return 0 if result.balanced else 1
 
 
+def _end_at_once(_signal: int, _frame: FrameType | None) -> None:
+    """A crash is safe anywhere, and quicker than waiting for Spark to notice."""
+    print("\nsemel: interrupted; what was not committed can be run again", file=sys.stderr, flush=True)
+    os._exit(130)
+
+
 def _follow(pipeline: Pipeline, options: Namespace) -> int:
     """Run after run until a signal comes; the run under way is finished first."""
     try:
@@ -57,13 +69,16 @@ def _follow(pipeline: Pipeline, options: Namespace) -> int:
         raise ConfigError(f"--every: {error}") from None
     stop = threading.Event()
 
-    def told_to_stop(_signal: int, _frame: FrameType | None) -> None:
+    def told_to_stop(received: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            _end_at_once(received, frame)
         stop.set()
 
     before = {name: signal.signal(name, told_to_stop) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
         while not stop.is_set():
-            report, more = pipeline.step()
+            with redirect_stdout(sys.stderr):
+                report, more = pipeline.step()
             if report is not None:
                 _say(pipeline, report, options.json)
             if not more:

@@ -77,9 +77,14 @@ class Identifier:
             if record is None:
                 continue
             try:
+                times[index] = time = self._time(record)
+                if time > self.rules.latest:
+                    reasons[index] = self._too_far_ahead(time)
+            except NotATime as error:
+                reasons[index] = str(error)
+            try:
                 ids[index] = self._id(record)
-                times[index] = self._time(record)
-            except (NotAnId, NotATime) as error:
+            except NotAnId as error:
                 reasons[index] = str(error)
         typed = self._typed(block, reasons)
         prints: list[str | None] = [None] * count
@@ -96,11 +101,10 @@ class Identifier:
             raise NotATime("the time is missing")
         else:
             time = self._parse_time(value)
-        if time > self.rules.latest:
-            raise NotATime(
-                f"the time {iso(time)} is too far ahead; the latest that this run takes is {iso(self.rules.latest)}"
-            )
         return time
+
+    def _too_far_ahead(self, time: int) -> str:
+        return f"the time {iso(time)} is too far ahead; the latest that this run takes is {iso(self.rules.latest)}"
 
     def _typed(self, block: Block, reasons: list[str | None]) -> list[pa.Array]:
         """The schema's columns; a record in which a value does not fit gets its reason."""

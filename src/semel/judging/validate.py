@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("semel")
 
 Process = Callable[[DataFrame], DataFrame]
+_ASKS_ELSEWHERE: Final = re.compile(
+    r"\b(?:now|current_timestamp|current_date|current_time|localtimestamp|current_user|session_user|user)\(|"
+    r"\b(?:exists|scalar-subquery|list)#"
+)
 _RULE_REASON: Final = f"{RESERVED_PREFIX}_rule_reason"
 
 
@@ -43,7 +48,7 @@ def load_process(name: str, folder: str) -> Process:
         ) from None
     except AttributeError:
         raise ConfigError(f"process: module {module_name!r} has no function {attribute!r}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"process: importing {module_name!r} failed: {type(error).__name__}: {error}") from error
     if not callable(function):
         raise ConfigError(f"process: {name!r} is not a function")
@@ -80,6 +85,11 @@ def check_rules(empty: DataFrame, rules: Mapping[str, str]) -> None:
             deterministic = alone._jdf.queryExecution().analyzed().deterministic()
         except AnalysisException as error:
             raise ConfigError(f"reject: {reason}: {condition!r} is not a condition: {_first_line(error)}") from None
+        plan = alone._jdf.queryExecution().analyzed().toString()
+        if _ASKS_ELSEWHERE.search(plan):
+            raise ConfigError(
+                f"reject: {reason}: {condition!r} asks the clock, the session or a table; a rerun must decide the same"
+            )
         if not deterministic:
             raise ConfigError(
                 f"reject: {reason}: {condition!r} gives another answer each time; a rerun must decide the same"
@@ -91,7 +101,7 @@ def check_process(empty: DataFrame, process: Process, name: str) -> list[StructF
     given = empty.withColumn(REJECT_REASON, F.lit(None).cast("string"))
     try:
         returned = process(given)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"process: {name} failed on an empty DataFrame: {type(error).__name__}: {_first_line(error)}"
         ) from error

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
+from semel.errors import ConfigError
 from semel.pipeline import values
 from semel.pipeline.overlaps import Claim, contradictions, numbered
 from semel.pipeline.urls import (
@@ -33,7 +34,7 @@ from semel.pipeline.urls import (
     shown,
 )
 from semel.pipeline.values import MisplacedError, pattern, word
-from semel.pipeline.yaml_lines import KeyPath, Problem, read_document, read_text
+from semel.pipeline.yaml_lines import KeyPath, Problem, Variables, read_document, read_text
 
 Json: TypeAlias = "str | bool | list[Json] | dict[str, Json] | None"
 Kind = Literal["files"]
@@ -209,9 +210,10 @@ class PipelineConfig(_Settings):
     )
     _base: Path = PrivateAttr()
     _origin: str = PrivateAttr()
+    _variables: Variables = PrivateAttr()
 
     def model_post_init(self, context: Any) -> None:
-        self._base, self._origin = context
+        self._base, self._origin, self._variables = context
 
     @property
     def base(self) -> Path:
@@ -222,6 +224,10 @@ class PipelineConfig(_Settings):
     def origin(self) -> str:
         """The pipeline file, as it was named."""
         return self._origin
+
+    def hidden(self, text: str) -> str:
+        """A text for people to read, without the values of environment variables that the file has used."""
+        return self._variables.hidden(text)
 
     def pinned(self) -> dict[str, Json]:
         """The settings that may not change on books that exist."""
@@ -261,10 +267,18 @@ def parse_config(
     environ: Mapping[str, str] | None = None,
 ) -> PipelineConfig:
     """The pipeline file with this text, whose relative paths count from `base`."""
-    document = read_document(text, origin, overrides, os.environ if environ is None else environ)
+    variables = Variables(os.environ if environ is None else environ)
+    try:
+        return _parse(text, base, origin, overrides, variables)
+    except ConfigError as error:
+        raise ConfigError(variables.hidden(error.message)) from None
+
+
+def _parse(text: str, base: Path, origin: str, overrides: Sequence[str], variables: Variables) -> PipelineConfig:
+    document = read_document(text, origin, overrides, variables)
     ledger_in_books = _keep_ledger_in_books(document.root)
     try:
-        config = PipelineConfig.model_validate(document.root, context=(base.absolute(), origin))
+        config = PipelineConfig.model_validate(document.root, context=(base.absolute(), origin, variables))
     except ValidationError as error:
         problems = _problems(error.errors(include_url=False))
         if ledger_in_books:

@@ -81,8 +81,8 @@ class Pipeline:
         state, last = workspace.books.load_with_last()
         plan = workspace.books.plan(state.number + 1)
         workspace.check_settings(state, plan)
-        workspace.claim(identity)
         workspace.roll_forward(state, last)
+        workspace.claim(identity, state, last)
         if plan is not None:
             log.info("run %s: taken up again", plan.run)
             return self._carry_out(workspace, plan, state, spark), True
@@ -214,12 +214,15 @@ class Pipeline:
         name = self.config.process
         process = None
         extras = pa.schema([])
-        with run_settings(spark):
-            check_rules(empty, self.config.reject)
-            if name is not None:
-                process = load_process(name, str(self.config.base))
-                added = to_arrow_schema(StructType(check_process(empty, process, name)))
-                extras = pa.schema([field.with_nullable(True) for field in added])
+        try:
+            with run_settings(spark):
+                check_rules(empty, self.config.reject)
+                if name is not None:
+                    process = load_process(name, str(self.config.base))
+                    added = to_arrow_schema(StructType(check_process(empty, process, name)))
+                    extras = pa.schema([field.with_nullable(True) for field in added])
+        except ConfigError as error:
+            raise ConfigError(f"{self.config.origin}: {self.config.hidden(error.message)}") from error
         return Validation(self.config.reject, process, name), extras
 
     def _session(self, spark: SparkSession | None) -> SparkSession:
@@ -254,4 +257,7 @@ def _short(error: BaseException) -> str:
     lines = [line for line in str(error).split("JVM stacktrace:")[0].splitlines() if line.strip()]
     if any(line.startswith("Traceback ") for line in lines):
         lines = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Exit|Interrupt)\b", line)][-1:] or lines
-    return lines[0].strip()[:300] if lines else type(error).__name__
+    line = lines[0].strip()[:300] if lines else type(error).__name__
+    if "No module named 'semel'" in line:
+        line += " on Spark's workers: set PYSPARK_PYTHON to the Python that has semel before Spark starts"
+    return line

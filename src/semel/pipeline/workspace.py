@@ -8,10 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from semel.books.books import CHECKPOINT_EVERY, Books, Identity
-from semel.books.claims import check_unused
+from semel.books.claims import check_unused, is_claimed
 from semel.books.records import Commit, Plan, State, Status
 from semel.books.storage import LocalStorage
-from semel.errors import SettingPinned
+from semel.errors import BooksDamaged, SettingPinned
 from semel.ledgers.base import Ledger, NoLedger
 from semel.ledgers.lake.ledger import LakeLedger
 from semel.model.crashpoints import CrashPoint, reached
@@ -48,9 +48,21 @@ class Workspace:
                 check_unused(self.ledger.segments, key="ledger")
         return self.books.open(self.config.name, self.config.pinned(), moment)
 
-    def claim(self, identity: Identity) -> None:
-        """Bind ledger and feeds to the books."""
+    def claim(self, identity: Identity, state: State, last: Commit | None) -> None:
+        """Bind ledger and feeds to the books; places that were bound and are not any more were lost."""
+        earlier = {sink.root for sink in self.sinks_of([] if last is None else last.sinks)}
         for sink in self.sinks:
+            if sink.root in earlier and state.runs and not is_claimed(sink.root):
+                raise BooksDamaged(
+                    f"{sink.root} is lost, and with it what earlier runs published there; restore it from a backup, or "
+                    "name another folder in `feeds` to go on without them"
+                )
+            published = sink.published_run(state.number + 1)
+            if published is not None:
+                raise BooksDamaged(
+                    f"{published} is there, but its commit {state.number + 1} is not in the books; restore the books "
+                    "from a backup, or move the folder away in every feed if they cannot be had"
+                )
             sink.claim(identity.books, identity.pipeline)
         self.ledger.claim(identity.books, identity.pipeline)
 

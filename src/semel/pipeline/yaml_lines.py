@@ -34,6 +34,9 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+_SHORTEST_SECRET = 3
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A value that YAML reads as something else than text."""
@@ -88,6 +91,28 @@ class Document:
         return (False, place) if isinstance(place, int) else (True, 0)
 
 
+class Variables(dict[str, str]):
+    """The environment variables that a pipeline file has used."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__()
+        self._environ = environ
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._environ
+
+    def __missing__(self, name: str) -> str:
+        self[name] = self._environ.get(name, "")
+        return self[name]
+
+    def hidden(self, text: str) -> str:
+        """A text for people to read, with names in place of the values: any of them may be a secret."""
+        for name, value in sorted(self.items(), key=lambda item: -len(item[1])):
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, f"${{{name}}}")
+        return text
+
+
 def as_written(value: object) -> str:
     """What was written for a single value, whatever YAML takes it for; a ValueError if it is not one."""
     if isinstance(value, str | Scalar):
@@ -137,7 +162,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise ConfigError(f"{origin}:{line}: is not UTF-8 text") from None
 
 
-def read_document(text: str, origin: str, overrides: Sequence[str], environ: Mapping[str, str]) -> Document:
+def read_document(text: str, origin: str, overrides: Sequence[str], environ: Variables) -> Document:
     """The mapping in `text`, each `key=value` of `overrides` set in it, then each `${NAME}` replaced."""
     try:
         node = _compose(text)
@@ -261,7 +286,7 @@ def _override(root: dict[str, Value], places: dict[KeyPath, Place], setting: str
     places.update(dict.fromkeys([path, *own_places], key))
 
 
-def _expand(value: Value, path: KeyPath, environ: Mapping[str, str], problems: list[Problem]) -> Value:
+def _expand(value: Value, path: KeyPath, environ: Variables, problems: list[Problem]) -> Value:
     if isinstance(value, list):
         return [_expand(item, (*path, index), environ, problems) for index, item in enumerate(value)]
     if isinstance(value, dict):
@@ -278,7 +303,7 @@ def _expand(value: Value, path: KeyPath, environ: Mapping[str, str], problems: l
             problems.append(Problem(path, message))
         elif name not in environ:
             problems.append(Problem(path, f"the environment variable {name} is not set"))
-        return environ.get(name, "")
+        return environ[name]
 
     text = _VARIABLE.sub(replacement, value)
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):

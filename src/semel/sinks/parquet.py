@@ -21,6 +21,7 @@ from semel.books.records import Commit, FeedFile
 from semel.books.storage import make_folder, sync_folder
 from semel.errors import BooksDamaged, PublishFailed
 from semel.model.crashpoints import CrashPoint, reached
+from semel.model.verdicts import Feed
 from semel.sinks.base import Sink
 
 log = logging.getLogger("semel")
@@ -40,6 +41,10 @@ class ParquetSink(Sink):
 
     def run_folder(self, feed: str, run: str) -> Path:
         return self.root / feed / f"run={run}"
+
+    def published_run(self, number: int) -> Path | None:
+        """A folder of that run in the feed of events, if there is one."""
+        return next((self.root / Feed.EVENTS.value).glob(f"run=r{number:09d}-*"), None)
 
     def publish(self, commit: Commit, attempt: Path) -> None:
         """Make the commit's files visible; what is visible already is left. Anybody may do it, any number of times."""
@@ -82,6 +87,9 @@ class ParquetSink(Sink):
 
     def _publish_feed(self, commit: Commit, feed: str, files: list[FeedFile], attempt: Path) -> None:
         target = self.run_folder(feed, commit.run)
+        if not attempt.is_dir():  # it was published once: attempts are removed only after that
+            log.warning("run %s: %s is gone; run `semel audit`", commit.run, target)
+            return
         gathered = self.root / ATTEMPTS / commit.run / f"publish-{feed}-{secrets.token_hex(4)}"
         try:
             make_folder(gathered)
@@ -90,11 +98,8 @@ class ParquetSink(Sink):
             sync_folder(gathered)
         except FileNotFoundError as error:
             shutil.rmtree(gathered, ignore_errors=True)
-            if target.is_dir():
-                return
-            if not attempt.is_dir():  # it was published once: attempts are removed only after that
-                log.warning("run %s: %s is gone; run `semel audit`", commit.run, target)
-                return
+            if target.is_dir() or not attempt.is_dir():
+                return  # another process was quicker
             raise BooksDamaged(
                 f"{error.filename}, which commit {commit.number} names, is gone before it was published; restore it, "
                 "or restore the whole pipeline's folder from a backup"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -40,6 +40,13 @@ class PlannedFile:
     location: str
     size: int
     modified: int
+
+
+class Header(NamedTuple):
+    """The columns of a CSV file, and where the line that names them is, if there is one."""
+
+    offset: int | None
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -94,44 +101,50 @@ class FilesReader:
     def _lines(self, file: IO[bytes], planned: PlannedFile, piece: Slice) -> Iterator[Block | SliceDone]:
         total = 0
         if can_be_cut(planned.path):
-            columns = self._header(file, planned)
+            header = self._header(file, planned)
             reader = RangeReader(file, piece.start, piece.end)
             for lines in reader:
-                block = self._block(lines, planned, piece.file, columns)
+                block = self._block(lines, planned, piece.file, header)
                 total += len(block.places)
                 yield block
             crc32 = reader.crc32
         else:
             counting = CountingStream(file)
-            columns = None
+            header = None
             for lines in stream_lines(_decompressed(counting, planned.path)):
-                if columns is None and self.format == "csv":
-                    columns = self.columns or csv_columns(lines.lines[0], self.delimiter, planned.path)
-                block = self._block(lines, planned, piece.file, columns)
+                if header is None:
+                    header = self._header_among(zip(lines.offsets, lines.lines, strict=True), planned)
+                block = self._block(lines, planned, piece.file, header)
                 total += len(block.places)
                 yield block
             counting.drain()
             crc32 = counting.crc32
         yield SliceDone(piece.file, piece.start, piece.end, crc32, total)
 
-    def _header(self, file: IO[bytes], planned: PlannedFile) -> tuple[str, ...] | None:
-        if self.format != "csv" or self.columns is not None:
-            return self.columns
-        header = file.readline().removesuffix(b"\n")
-        return csv_columns(header, self.delimiter, planned.path)
+    def _header(self, file: IO[bytes], planned: PlannedFile) -> Header | None:
+        offsets_and_lines = iter(lambda: (file.tell(), file.readline()), (planned.size, b""))
+        return self._header_among(offsets_and_lines, planned)
 
-    def _block(self, lines: Lines, planned: PlannedFile, index: int, columns: tuple[str, ...] | None) -> Block:
-        parser: LineFormat = JsonLines() if self.format == "jsonl" else CsvLines(columns or (), self.delimiter)
+    def _header_among(self, lines: Iterable[tuple[int, bytes]], planned: PlannedFile) -> Header | None:
+        """The first line of a CSV file that is not empty, unless the pipeline file names the columns."""
+        if self.format != "csv":
+            return None
+        if self.columns is not None:
+            return Header(None, self.columns)
+        for offset, line in lines:
+            content = line.removesuffix(b"\n")
+            if not _is_empty(content, offset):
+                return Header(offset, csv_columns(content, self.delimiter, planned.path))
+        return None
+
+    def _block(self, lines: Lines, planned: PlannedFile, index: int, header: Header | None) -> Block:
+        columns = () if header is None else header.columns
+        parser: LineFormat = JsonLines() if self.format == "jsonl" else CsvLines(columns, self.delimiter)
         block = Block([], [], planned.modified // 1000, [], [], [])
         for offset, line in zip(lines.offsets, lines.lines, strict=True):
-            if offset == 0:
-                if self.format == "csv" and self.columns is None:
-                    continue
-                content = line.removeprefix(BYTE_ORDER_MARK)
-            else:
-                content = line
-            if not content or content == b"\r":
+            if _is_empty(line, offset) or (header is not None and offset == header.offset):
                 continue
+            content = line.removeprefix(BYTE_ORDER_MARK) if offset == 0 else line
             record, reason, payload = parser.parse(content)
             block.places.append(place_of(index, offset))
             block.positions.append(f"{planned.path}:{offset}")
@@ -163,6 +176,11 @@ class FilesReader:
         while left and (data := counting.read(min(left, 1 << 20))):
             left -= len(data)
         yield SliceDone(piece.file, piece.start, piece.end, counting.crc32, total)
+
+
+def _is_empty(line: bytes, offset: int) -> bool:
+    """An empty line, with or without a carriage return, or a byte-order mark alone."""
+    return line in (b"", b"\r") or (offset == 0 and line in (BYTE_ORDER_MARK, BYTE_ORDER_MARK + b"\r"))
 
 
 def _decompressed(counting: CountingStream, path: str) -> Stream:

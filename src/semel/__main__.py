@@ -1,0 +1,5 @@
+"""`python -m semel` is `semel`."""
+
+from semel.cli.main import main
+
+main()
