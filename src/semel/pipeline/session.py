@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -28,6 +29,8 @@ _STARTUP: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 """Defaults: what spark-submit, spark-defaults.conf or PYSPARK_SUBMIT_ARGS say goes first."""
+
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 JAVA_OPTIONS: Final = "SEMEL_JAVA_OPTIONS"
 """Options for the driver's JVM, beside our own."""
@@ -67,8 +70,8 @@ def build_session() -> SparkSession:
         return active
     builder = SparkSession.builder
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set where spark-submit has started the driver already
-        logging = Path(str(files("semel.pipeline").joinpath("log4j2.properties"))).as_uri()
-        java = f"-Dlog4j2.configurationFile={logging} {os.environ.get(JAVA_OPTIONS, '')}"
+        log_settings = Path(str(files("semel.pipeline").joinpath("log4j2.properties"))).as_uri()
+        java = f"-Dlog4j2.configurationFile={log_settings} {os.environ.get(JAVA_OPTIONS, '')}"
         defaults = {**_STARTUP, "spark.driver.extraJavaOptions": java.strip()}
         for key in defaults.keys() - configured_settings(os.environ):
             builder = builder.config(key, defaults[key])
@@ -101,13 +104,24 @@ def configured_settings(environ: Mapping[str, str]) -> set[str]:
 
 @contextmanager
 def run_settings(spark: SparkSession) -> Iterator[None]:
-    """Set what a run depends on, and put back what was there."""
+    """Set what a run depends on, and put back what was there.
+
+    Spark's own account of a failed query goes to stderr with the whole plan, values and all; ours is one line.
+    """
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in _QUERY_LOGGERS]
+    levels = [logger.level for logger in loggers]
     before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in _PER_RUN}
     try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
         for key, value in _PER_RUN.items():
             spark.conf.set(key, value)
         yield
     finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
         for key, earlier in before.items():
             if earlier is None:
                 spark.conf.unset(key)
