@@ -20,7 +20,6 @@ from semel.model.times import iso
 from semel.observe.audit import audit
 from semel.pipeline.config import load_config
 from semel.pipeline.runner import Pipeline
-from semel.pipeline.session import JAVA_OPTIONS, QUICK_START
 from semel.testing.faults import CRASH_AT, CRASH_PROCESS, WORKER
 from semel.testing.generator import GeneratorSettings, generate
 from semel.testing.truth import differences
@@ -30,7 +29,7 @@ SETTINGS = GeneratorSettings(events=300, batches=2, seed=11)
 
 def semel(*arguments: str, crash_at: CrashPoint | None = None) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own; returns when that and everything that it started is gone."""
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", JAVA_OPTIONS: QUICK_START}
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     if crash_at is not None:
         environment[CRASH_AT] = crash_at.value
     started = subprocess.Popen(
